@@ -87,11 +87,10 @@ class ClassMoments:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         r"""Return the parts of samples along the axes of F, and their leverages in these axes.
 
-        The samples are among those that were added up. A sample x of weight w, less than the weight
-        n of the class, adds :math:`w' z z^\top` with :math:`z = x - \mu` and
-        :math:`w' = w n / (n - w)` to the scatter. The first result is the part of z along the axes.
-        The leverage, :math:`w' |(F^+)^\top z|^2`, is at most 1, and 1 if no other sample has a part
-        along the sample.
+        The moments include these samples. A sample x of weight w, less than the weight n of the
+        class, adds :math:`w' z z^\top` with :math:`z = x - \mu` and :math:`w' = w n / (n - w)` to
+        the scatter. The first result is the part of z along the axes. The leverage, :math:`w'
+        |(F^+)^\top z|^2`, is at most 1, and 1 if no other sample has a part along the sample.
         """
         factor = as_tensor(self.columns(slice(None)), device=samples.device)
         mean = as_tensor(self.mean, device=samples.device)
@@ -139,7 +138,7 @@ class ClassMoments:
         )
 
     def append(self, mean: Array, factor: Array, residual: Array) -> "ClassMoments":
-        """Return the moments with further features behind the present ones."""
+        """Return the moments with further features after the present features."""
         blocks = list(self.inferred)
         last = factor.astype(self.factor.dtype)
         # Each column is copied at most once per doubling of the width behind it.

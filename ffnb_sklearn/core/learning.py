@@ -60,7 +60,7 @@ def _learn_moments(
 
 
 def _has_new_classes(model: Model, task: Task) -> bool:
-    """Return whether a task has samples of classes that the model does not know."""
+    """Return whether a task has samples of classes that the model has not learned."""
     last_class = int(task.classes.max())
     return last_class >= len(model.moments)
 

@@ -1,6 +1,6 @@
 """Likeness of the samples of a task to the model without each of them.
 
-A class keeps quantiles of it. Shrinkage and ridge are those of all samples.
+A class keeps quantiles of it. Shrinkage and ridge are estimated from all samples.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def left_out_likeness(
 ) -> tuple[LeftOutLikeness, ...]:
     """Return the left-out likeness of all classes, given the models before and after a task.
 
-    `fresh` is that of `updated_moments`.
+    `fresh` is the argument of `updated_moments`.
     """
     n_classes = len(learned.moments)
     rng = np.random.default_rng([before.seed, len(before.moments), 2])
@@ -125,7 +125,8 @@ def _fair_choice(classes: npt.NDArray[np.int64], rng: np.random.Generator) -> np
 def _distinct_samples(task: Task) -> tuple[npt.NDArray[np.intp], Array]:
     """Return the number of the first of equal samples of a class, and their total weight.
 
-    They are left out together: a model that has learned an equal sample knows the sample.
+    Equal samples are left out together: a model that has learned an equal sample has learned the
+    sample.
     """
     labels = task.classes.tolist()
     first_numbers: dict[tuple[int, bytes], int] = {}

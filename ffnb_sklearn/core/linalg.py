@@ -21,7 +21,7 @@ from .messages import level_of_user
 # over thousands of columns has errors of up to 1e-13.
 LENGTH_ROUNDING = 1e-12
 
-# Energy of such a difference, relative to the energy of the vectors.
+# Energy of a difference that counts as rounding, relative to the energy of the vectors.
 ENERGY_ROUNDING = LENGTH_ROUNDING**2
 
 # Error of a sum of energies, relative to the sum, and of an eigenvalue, relative to the largest:
@@ -137,7 +137,7 @@ class DiagonalPlusGram:
     If R, of shape (m, d), has fewer rows than columns, the Woodbury identity needs only the Gram
     matrix of the rows. Columns are scaled by :math:`\delta^{-1/2}`, which keeps the conditioning
     independent of the scales of the features. The entries of the diagonal are positive and the
-    scale c is not negative; `name` and `remedy` are those of the matrix in messages.
+    scale c is not negative; messages contain the `name` and the `remedy` of the matrix.
 
     `gram` is :math:`R^\top R` or, if R has fewer rows than columns,
     :math:`R \, \mathrm{diag}(\delta)^{-1} R^\top`; None computes it.
@@ -269,7 +269,7 @@ def longest_rows_of_gram(
 def _rows_of_gram(gram: torch.Tensor) -> torch.Tensor:
     r"""Return rows R with :math:`R^\top R = G` for a positive semidefinite matrix G.
 
-    The errors of an eigendecomposition are relative to the largest column; those of a Cholesky
+    The errors of an eigendecomposition are relative to the largest column; the errors of a Cholesky
     factor are relative to each column.
     """
     factor: torch.Tensor
@@ -311,7 +311,7 @@ def _nystroem_rows(gram: torch.Tensor, directions: torch.Tensor) -> torch.Tensor
 
 
 def is_few(n_rows: int, count: int | None) -> bool:
-    """Return whether so many rows are decomposed exactly, whatever their number of columns."""
+    """Return whether `n_rows` rows of any number of columns are decomposed exactly."""
     if count is None:
         return True
     return n_rows <= _n_directions(count)
@@ -336,8 +336,8 @@ def _mix_rows(rows: torch.Tensor, count: int | None) -> torch.Tensor:
 def _n_directions(count: int, least: int = 24) -> int:
     """Return the number of random directions for some rows: `least` or a quarter more (Halko).
 
-    With only eight more than eight, axes of texts, which have nearly one length, are mixed: 6 % of
-    the labels then differ from those of exact axes, and 3 % with 24 more.
+    Axes of texts have nearly equal lengths and are mixed: for 8 rows, 8 further directions change
+    6 % of the labels against exact axes, and 24 further directions change 3 %.
     """
     n_further = max(count // 4, least)
     return count + n_further
@@ -345,7 +345,7 @@ def _n_directions(count: int, least: int = 24) -> int:
 
 @lru_cache(maxsize=4)
 def random_directions(n_columns: int, count: int, device: torch.device) -> torch.Tensor:
-    """Return the same directions for so many longest rows at every call; never write to them."""
+    """Return directions for `count` longest rows, the same at every call; never write to them."""
     generator = torch.Generator().manual_seed(0)
     size = (n_columns, _n_directions(count))
     # The CPU draws, so that all devices use the same directions.

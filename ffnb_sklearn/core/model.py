@@ -224,7 +224,7 @@ def task_features(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the features and the weights of the samples of a task with some numbers.
 
-    `fresh` is that of `updated_moments`.
+    `fresh` is the argument of `updated_moments`.
     """
     # Samples in class order are not copied.
     rows = as_slice(numbers.numpy())

@@ -67,7 +67,8 @@ class InverseTotal:
     .. math:: t = h^{-1/2} a^\top M W^{-1} x , \quad r = x - \sum t h^{-1/2} M^\top a , \quad
               x^\top T^{-1} x = r^\top W^{-1} r + \sum \frac{t^2}{1 + h} .
 
-    No term is a difference of large numbers, however small the classes are beside their distances.
+    No term is a difference of large numbers, even if the classes are far smaller than their
+    distances.
 
     Attributes
     ----------
@@ -140,8 +141,8 @@ class InverseTotal:
 class RelativeDistances:
     """Distances to the nearest class, relative to the distances from all data, with p.
 
-    `shared` and `total` are the inverses of B, which the classes share, and of T. `weights` and
-    `means`, of shape (C, d), are those of the classes.
+    `shared` and `total` are the inverses of B, which the classes share, and of T. `weights`, of
+    shape (C,), and `means`, of shape (C, d), describe the classes.
     """
 
     distances: GaussianDistances

@@ -62,12 +62,12 @@ class Past:
 
     It is the sum over the classes, :math:`S = R^\top R + \mathrm{diag}(v)`. The rows of R are those
     of the factors, and the means times the root of the weight; v, the `residual`, is what the
-    factors leave out. Classes are added one by one, so the sum has the same digits however they are
-    divided into tasks.
+    factors leave out. Classes are added one by one, so the sum has the same digits for any division
+    into tasks.
 
     As long as R has at most d rows, it is held as :math:`R = C Q`: the rows of Q, the `basis`, are
-    orthonormal, and C, the `coordinates`, is a lower triangle of blocks. Then v counts along Q
-    alone: a wide layer of few samples needs no matrix of d x d. Later Q is None, and the
+    orthonormal, and C, the `coordinates`, is a lower triangle of blocks. Only the part of v along Q
+    is used: a wide layer of few samples needs no matrix of d x d. Later Q is None, and the
     coordinates are the matrix :math:`R^\top R`.
     """
 

@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 def solve_once(model: Model, device: torch.device) -> Solution:
     """Return the classifier that the moments imply, solved at the first call.
 
-    Of concurrent first calls a single one solves it, and the others wait.
+    The first of concurrent calls solves the classifier, and the other calls wait.
     """
     if model.solution is None:
         # A thread that holds the lock does not exist in a forked process.
@@ -144,7 +144,7 @@ def view(model: Model, X: torch.Tensor) -> torch.Tensor:
 
 
 def classifier_view(model: Model, features: torch.Tensor) -> torch.Tensor:
-    """Return those of all features that the classifier sees."""
+    """Return the features that the classifier uses."""
     columns = classifier_columns(model.features, model.settings.skip_connection)
     if len(columns) == model.features.n_features:
         return features

@@ -43,7 +43,8 @@ def decay_classes(model: Model, factor: float, positions: Container[int]) -> Mod
     """Multiply the weights of all samples so far of some classes, given by number, by a factor > 0.
 
     Bands stay as they are; the share of the classes in the past of the layers gets the factor too.
-    With ``band_size=0`` and ``rank=None`` the model equals one of samples with such weights.
+    With ``band_size=0`` and ``rank=None`` the model equals a model that learned samples of these
+    weights.
     """
     moments = list(model.moments)
     for label, each in enumerate(moments):
@@ -58,10 +59,10 @@ def merge_models(
 ) -> Model:
     """Merge two models of the same inputs, settings and shared band, from disjoint samples.
 
-    The bands of the second follow those of the first. The classes of each model get moments in the
-    other's bands as old classes do in new bands. `positions` are the numbers in the result of the
-    second model's classes: classes of both keep their number in the first; the other classes follow
-    in any order.
+    The bands of the second model follow the bands of the first. The classes of each model get
+    moments in the other's bands as old classes do in new bands. `positions` are the numbers in the
+    result of the second model's classes: classes of both keep their number in the first; the other
+    classes follow in any order.
     """
     result = _append_bands(first, second, device)
     extended = _append_bands(second, first, device)
@@ -69,7 +70,7 @@ def merge_models(
     n_fixed = first.features.n_inputs + len(first.features.shared)
     n_second = n_features - first.features.n_features
     end_second = n_fixed + n_second
-    # The extended second model has its own bands before those of the first.
+    # The extended second model has its own bands before the bands of the first.
     order = np.r_[:n_fixed, end_second:n_features, n_fixed:end_second]
     # The second may have met its classes in another order than the result numbers them.
     numbered = sorted(zip(positions, extended.moments, strict=True), key=itemgetter(0))

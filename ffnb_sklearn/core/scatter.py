@@ -72,8 +72,8 @@ def n_auto_axes(energies: Array, trace: float) -> int:
 def add_spare_axes(count: int | None) -> int | None:
     """Return the most axes of a class that grows call by call.
 
-    A sample may be orthogonal to all axes and shorter than each of them. Without spare axes a call
-    with few samples is truncated at once, however often this direction comes again.
+    A sample may be orthogonal to all axes and shorter than each of them. Without spare axes a
+    direction of a call with few samples is lost at once, even if later calls repeat the direction.
     """
     if count is None:
         return None
@@ -233,7 +233,7 @@ def _drop_rounding(
     """Return the principal rows that exceed rounding in some column.
 
     A row of rounding is rounding in every column that varies: centring leaves such rows, and so do
-    equal samples that a backbone in single precision tells apart.
+    equal samples to which a backbone in single precision gives different features.
     """
     varies = energies > rounding
     least = torch.where(varies, SUM_ROUNDING * energies, torch.inf)

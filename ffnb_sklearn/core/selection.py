@@ -91,7 +91,8 @@ def choose(
     if epsilon is None:
         epsilon = head.fixed_ridge
     if blocks.n_fixed:
-        # Old classes are only inferred in trained neurons, and look better there than they are.
+        # The moments of old classes in trained neurons are only inferred, and overestimate their
+        # separation.
         gaussians = gaussians.first(blocks.n_fixed)
     energy = separation_energy(gaussians, blocks)
     if shrinkage is not None and epsilon is not None:
@@ -277,7 +278,7 @@ def ledoit_wolf(left_out: LeftOutSamples, metric: Metric, ridge: float) -> float
 
 
 def _may_be_gaussian(left_out: LeftOutSamples, blocks: Blocks, shared: SharedBand) -> bool:
-    """Return whether the classes may be Gaussian in the inputs, and the judge can tell."""
+    """Return whether the classes may be Gaussian in the inputs, and the judge can test it."""
     if not left_out.classes or blocks.n_inputs == 0 or blocks.n_shared == 0:
         return False
     n_samples = float(left_out.gaussians.counts.sum())

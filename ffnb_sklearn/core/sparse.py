@@ -1,6 +1,6 @@
 r"""Wide sparse inputs without a dense copy: moments, scores and likeness by sparse products.
 
-Of many samples X only products with a few dense columns are computed, of X and of its transpose:
+For many samples X, only products of X and its transpose with a few dense columns are computed:
 
 - The longest principal rows of the scatter of a class come from the subspace iteration of
   `ffnb_sklearn.core.linalg`, since :math:`(X - 1 \mu^\top) M = X M - 1 (\mu^\top M)`.

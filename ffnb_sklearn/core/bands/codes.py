@@ -1,4 +1,4 @@
-"""Codes of a new band: the samples that each neuron stands for."""
+"""Codes of a new band: the samples to which each neuron responds."""
 
 import torch
 
@@ -10,10 +10,10 @@ __all__ = ["band_codes"]
 def band_codes(
     X: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor, band_size: int
 ) -> torch.Tensor:
-    """Return the coding matrix of a task: the samples that each new neuron stands for.
+    """Return the coding matrix of a task: the samples to which each new neuron responds.
 
     With one neuron per class, the code is 1 for samples of the class and 0 for all others. With b
-    neurons per class, each stands for one of b parts of equal weight along the first principal axis
+    neurons per class, each neuron represents a part of equal weight along the first principal axis
     of the class. A sample across a cut belongs to both parts by its shares, so a weight of k equals
     k repetitions.
 
@@ -67,7 +67,7 @@ def _positions_along_axis(X: torch.Tensor, weights: torch.Tensor) -> torch.Tenso
     weighted_rows = deviations * root_weights[:, None]
     _, _, axes = torch.linalg.svd(weighted_rows, full_matrices=False)
     axis: torch.Tensor = axes[0]
-    # The largest entry of the axis is positive, whichever sign the decomposition has.
+    # The decomposition leaves the sign of the axis open; its largest entry is made positive.
     largest = axis.abs().argmax()
     largest_entry = axis[largest]
     positions: torch.Tensor = deviations @ axis

@@ -24,11 +24,11 @@ from .rows import FittedRows, random_rows, regression_rows
 class Draft:
     """The band of one layer, counted from 1, before a model has it.
 
-    The rows W lie within the open axes. `responses` are those of the task's samples, by default to
-    rows that were not fitted to them, and `corrections` their difference from W z; both have the
-    shape (n_samples, n_neurons). `reach` is the inverse unit of the rows in a descent: that of
-    `FittedRows`, or 1 in absolute units. `scale` is the factor of the outputs, which gives them the
-    unit of the inputs; 1 in absolute units.
+    The rows W lie within the open axes. `responses` hold the responses of the task's samples, by
+    default to rows that were not fitted to them, and `corrections` hold the responses minus W z;
+    both have the shape (n_samples, n_neurons). `reach` is the inverse unit of the rows in a
+    descent: that of `FittedRows`, or 1 in absolute units. `scale` is the factor of the outputs,
+    which gives them the unit of the inputs; 1 in absolute units.
     """
 
     layer: int

@@ -131,8 +131,8 @@ def left_out_responses(
 ) -> torch.Tensor:
     r"""Compute the response of each sample to rows that were fitted without it.
 
-    With the leverage h of a sample of code c it is :math:`(W z - h c) / (1 - h)`. `coordinates` are
-    those of the samples in the residual axes, and `responses` are W z. A sample of a weight above 1
+    With the leverage h of a sample of code c it is :math:`(W z - h c) / (1 - h)`. `coordinates`
+    hold the samples in the residual axes, and `responses` are W z. A sample of a weight above 1
     leaves out a single repetition.
     """
     products = system.solve(coordinates) * coordinates
@@ -176,8 +176,7 @@ def _measure(
 ) -> FittedRows:
     """Return rows with the reach and the magnitude of the samples.
 
-    `coordinates` are those of the samples in the residual axes, and `lengths` are the norms of the
-    samples.
+    `coordinates` hold the samples in the residual axes, and `lengths` are the norms of the samples.
     """
     length = _root_mean_square(lengths, weights)
     is_zero = bool(length == 0.0)

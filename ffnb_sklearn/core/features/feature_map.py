@@ -164,7 +164,7 @@ class FeatureMap:
             blocks.append(self.shared(X))
         # Blocks of each layer so far: a band sees the blocks of the layer below that precede it.
         layers: dict[int, list[torch.Tensor]] = {0: [X]}
-        # One product for each band: its neurons have the same rounding whichever bands follow.
+        # Each band has its own product, so later bands do not change the rounding of its neurons.
         for band in self.bands:
             below = torch.cat(layers[band.layer - 1], dim=1)
             outputs = band(below)

@@ -2,8 +2,8 @@ r"""The shared band: random neurons that no task changes (docs/theory/default.rs
 
 A rectified neuron responds with :math:`z = r \cdot x + b \|x\|`, a cosine is
 :math:`\|x\| \cos(r \cdot x / \|x\| + \omega \log \|x\| + b)`, beside a sine of the same phase.
-Another scale of x scales the output of the first, and turns the pair in its plane, which changes
-no distance: nothing depends on the unit of the inputs.
+Scaling x scales the output of a rectified neuron, and scales and turns a cosine and its sine in
+their plane. A turn changes no distance, so the unit of the inputs has no influence.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ _NEURONS_PER_FORM = 2
 
 @dataclass(frozen=True)
 class SharedBand:
-    """Random neurons over the inputs; their seed stands for them in pickles.
+    """Random neurons over the inputs; pickles store their seed in place of the rows.
 
     Rows hold r and, last, b. A rectified neuron is `|z|` if it is `mirrored`, else a single ReLU.
     `frequencies` are omega of the cosines and sines, which come last, in turn.
@@ -131,7 +131,8 @@ def draw_shared_band(n_neurons: int, n_inputs: int, *, mirrored: bool, seed: int
 
     All versions of NumPy draw the same numbers.
     """
-    # The stream of this generator is frozen, unlike those of newer ones, so files keep the seed.
+    # The stream of this generator is frozen, unlike the streams of newer generators, so files keep
+    # the seed.
     rng = np.random.RandomState([seed, 0])
     scale = np.sqrt(2.0 / max(n_neurons, 1))
     rows = rng.normal(scale=scale, size=(n_neurons, n_inputs + 1))
@@ -163,7 +164,7 @@ def _n_pairs(n_neurons: int, n_inputs: int) -> int:
 
 
 def _restrict_to_one_input(rows: Array) -> None:
-    """Set all entries of each row to zero, in place, but for one input; the inputs take turns.
+    """Set all entries of each row, except for one input in turn, to zero in place.
 
     The remaining entry is scaled to the mean energy of the row.
     """

@@ -311,8 +311,8 @@ def fit_distances(
     epsilon : float
         Ridge, relative to the mean variance within classes.
     temperature : float or None, default=None
-        Temperature of Gaussian classes, whose scores have log-determinants. None is that of
-        least left-out cross-entropy.
+        Temperature of Gaussian classes, whose scores have log-determinants. None chooses the
+        temperature of least left-out cross-entropy.
     keeps_base : bool, default=False
         Whether the result keeps B, by which single classes can be solved again.
 
@@ -494,8 +494,8 @@ class _Group(NamedTuple):
 def _groups(lengths: tuple[int, ...], n_others: int) -> Iterator[_Group]:
     """Yield some classes at a time.
 
-    The products of their rows with `n_others` vectors take limited memory, however many classes
-    there are.
+    The products of their rows with `n_others` vectors take limited memory for any number of
+    classes.
     """
     most_numbers = n_others * max(lengths, default=0)
     n_together = max(1, NUMBERS_TOGETHER // max(1, most_numbers))

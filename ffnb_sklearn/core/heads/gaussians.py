@@ -298,8 +298,9 @@ def _trained_penalty(
 
     .. math:: P = \frac{t}{f \, (1 - C / n)} .
 
-    Their spread t then is that of all other features, f, times the share of the samples beyond the
-    first of each class: a neuron that was fitted to one sample tells nothing about other samples.
+    Their spread t then equals the spread f of all other features times the share of the samples
+    beyond the first of each class: a neuron that was fitted to a single sample has no information
+    about other samples.
     """
     rounding = ENERGY_ROUNDING * (fixed_spread + fixed_size)
     if not (spread > rounding and fixed_spread > 0.0):

@@ -103,7 +103,7 @@ class Head(ABC):
 
     @abstractmethod
     def with_priors(self, scores: Array, priors: Array) -> Array:
-        """Return the scores for classes of these priors, of sum one, instead of equal ones."""
+        """Return the scores for classes of these priors, of sum 1, instead of equal priors."""
 
     @abstractmethod
     def scores_module(self, priors: Array) -> nn.Module:

@@ -110,8 +110,8 @@ class LeftOutSamples:
     ) -> "Metric":
         """Return the metric of B, the matrix `base` divided by the share in it.
 
-        The share is that of the pooled covariance. `planes` are the centred means times the inverse
-        of `base`; None computes them.
+        The share is the weight of the pooled covariance. `planes` are the centred means times the
+        inverse of `base`; None computes them.
         """
         if planes is None:
             planes = base.solve(self.means)
@@ -255,7 +255,7 @@ class Metric:
 
 
 def _off_centre(means: torch.Tensor) -> torch.Tensor:
-    """Return a point near the origin that tells centred class means at equal distances apart."""
+    """Return a point near the origin whose distances from class means of equal length differ."""
     mean_square = means.square().mean()
     length = _OFF_CENTRE * mean_square.sqrt()
     positions = torch.arange(means.shape[1], dtype=means.dtype, device=means.device)

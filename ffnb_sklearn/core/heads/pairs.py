@@ -34,7 +34,7 @@ from .modules import LossLogits, PlaneScores
 
 __all__ = ["PairwiseFisher", "fit_pairwise"]
 
-# Losses added to those of each class, which keeps probabilities away from 0 and 1.
+# Losses added to the losses of each class, which keeps probabilities away from 0 and 1.
 _SURE = 0.01
 
 

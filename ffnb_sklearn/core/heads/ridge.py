@@ -9,9 +9,9 @@ and the scatter of the C means M (one per column) around their own mean. For cla
 
 The equations are solved for equal shares, :math:`u = 1/C + M^\top T^{-1} (x - \bar m) / C`. W is
 factored alone, and the Woodbury identity adds the means: with :math:`H = M^\top W^{-1} M` of means
-around their centre, :math:`M^\top T^{-1} = (I + H / C)^{-1} M^\top W^{-1}`. By the same identity
-other shares need a system of size C alone, with :math:`G = M^\top T^{-1} M` and
-:math:`z = C u - 1`:
+around their centre, :math:`M^\top T^{-1} = (I + H / C)^{-1} M^\top W^{-1}`. Other shares need a
+system of size C alone, by the same identity, with :math:`G = M^\top T^{-1} M` and :math:`z = C u -
+1`:
 
 .. math:: s = \pi + \bigl(z^\top - \pi^\top G\bigr)
           \bigl(I + (A_\pi - A) G\bigr)^{-1} A_\pi .

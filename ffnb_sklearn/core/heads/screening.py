@@ -1,4 +1,4 @@
-r"""The class of the highest score, from products in single precision where they suffice.
+r"""The class of the highest score, from products in single precision if they suffice.
 
 Most of a prediction are products with the own axes of all classes, which take half the time in
 single precision. For a class with axes R of shape (r, d) and shifts t, the rounding errors of the

@@ -15,8 +15,9 @@ _RATE_FACTOR = 0.99
 class MomentumSteps:
     """Steps of stochastic gradient descent on leaves, in place.
 
-    `rate` is that of the next step. The leaves before the first step and after each step are copied
-    to the end of `path`, if it is a list. (Torch's own optimisers take seconds to import.)
+    `rate` is the learning rate of the next step. The leaves before the first step and after each
+    step are copied to the end of `path`, if it is a list. (Torch's own optimisers take seconds to
+    import.)
     """
 
     def __init__(

@@ -25,8 +25,8 @@ from .descent import MomentumSteps, multi_class_hinge
 class Samples(NamedTuple):
     """Constants of a task's samples during the descent of its bands.
 
-    `features` are those of the model before the task; `corrections` are added to the responses of
-    the new neurons, the first layer's first. Sample weights have a mean of 1.
+    `features` come from the model before the task; `corrections` are added to the responses of the
+    new neurons, the first layer's first. Sample weights have a mean of 1.
     """
 
     features: torch.Tensor
@@ -118,7 +118,7 @@ class _Tuning:
     """Descent for one task, from the model before it."""
 
     def __init__(self, model: Model, task: Task, drafts: Sequence[Draft]) -> None:
-        # The descent uses a linear head, whichever head predicts.
+        # The descent uses a linear head, even if the head that predicts is not linear.
         linear_head = HEADS[model.settings.classifier].tuned_as
         settings = replace(model.settings, classifier=linear_head)
         self._model = replace(model, settings=settings)
