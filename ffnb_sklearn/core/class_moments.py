@@ -244,8 +244,8 @@ def merge(
     The scatters add up, and each further mean adds one row to the factor: the union of weights
     :math:`n_1, n_2` gains :math:`\sqrt{n_1 n_2 / (n_1 + n_2)} \, (\mu_2 - \mu_1)` (Chan, Golub and
     LeVeque: Algorithms for computing the sample variance. The American Statistician 37(3), 1983).
-    Only the union is truncated, so exact parts may be cut in any way. With spare axes, the result
-    has up to a quarter more.
+    Only the union is truncated, so exact sets may be divided in any way. With spare axes, the
+    result has up to a quarter more.
     """
     elsewhere = float(sum(each.residual.sum() for each in parts))
     tensors = (_place(each, device) for each in parts)
@@ -309,7 +309,7 @@ def _place(moments: ClassMoments, device: torch.device) -> _Part:
 
 
 def norm_of_weights(weights: torch.Tensor) -> float:
-    """Return the root of the sum of squared positive weights, whatever their size."""
+    """Return the root of the sum of squared positive weights of any size."""
     largest = weights.max()
     # Squares of the weights themselves may leave the range of double precision.
     relative_norm = torch.linalg.vector_norm(weights / largest)

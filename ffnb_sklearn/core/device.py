@@ -137,7 +137,7 @@ def _without_modes() -> Iterator[None]:
 def few_threads(operations: float) -> Iterator[None]:
     """Let torch use no more threads on the CPU than the operations within a block are worth.
 
-    torch's own setting is the only one that reaches its pool of threads and MKL's.
+    Only torch's own setting changes both its pool of threads and the pool of MKL.
     """
     before = torch.get_num_threads()
     n_worth = int(operations / OPERATIONS_PER_THREAD)

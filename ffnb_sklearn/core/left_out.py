@@ -114,7 +114,7 @@ def _along_axes(
 
 
 def _fair_choice(classes: npt.NDArray[np.int64], rng: np.random.Generator) -> npt.NDArray[np.intp]:
-    """Choose up to 1000 samples at random, as many of each class as there are."""
+    """Choose up to 1000 samples at random, taking one sample of each class in turn."""
     turns = np.empty(len(classes), dtype=np.intp)
     for label in np.unique(classes):
         members = rng.permutation(np.flatnonzero(classes == label))

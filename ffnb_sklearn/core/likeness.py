@@ -23,7 +23,7 @@ class LeftOutLikeness:
     """Likeness of samples of one class, each to a model that has not learned it.
 
     `values` holds the likenesses in ascending order, or up to 100 quantiles of them; `n_classes` is
-    the number of classes that the model knew.
+    the number of classes that the model had learned.
     """
 
     values: Array = field(default_factory=lambda: np.empty(0))

@@ -93,8 +93,8 @@ def apply_parameters(
 ) -> Model:
     """Return the model with the settings that the parameters of its classifier have now.
 
-    It is the model itself if its settings are these. It is the model of the last call, with the
-    classifier that it has solved, if each of the parameters is the same object as then; else
+    The result is the model itself if its settings are equal. It is the model of the last call, with
+    the classifier that it has solved, if each of the parameters is the same object as then; else
     `settings` computes the settings.
     """
     last_parameters, result = model.cache.get("parameters", ((), None))

@@ -42,7 +42,7 @@ def forget_classes(model: Model, gone: Sequence[int]) -> Model:
 def decay_classes(model: Model, factor: float, positions: Container[int]) -> Model:
     """Multiply the weights of all samples so far of some classes, given by number, by a factor > 0.
 
-    Bands stay as they are; the share of the classes in the past of the layers gets the factor too.
+    Bands do not change; the share of the classes in the past of the layers gets the factor too.
     With ``band_size=0`` and ``rank=None`` the model equals a model that learned samples of these
     weights.
     """
@@ -72,7 +72,7 @@ def merge_models(
     end_second = n_fixed + n_second
     # The extended second model has its own bands before the bands of the first.
     order = np.r_[:n_fixed, end_second:n_features, n_fixed:end_second]
-    # The second may have met its classes in another order than the result numbers them.
+    # The second model may have learned its classes in another order than the order of the result.
     numbered = sorted(zip(positions, extended.moments, strict=True), key=itemgetter(0))
     moments = merge_classes(
         result.moments,

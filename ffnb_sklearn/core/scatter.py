@@ -23,7 +23,7 @@ from .linalg import (
     random_directions,
 )
 
-# Most rows of a factor; None keeps all, "auto" as many as hold a share of the trace.
+# Most rows of a factor; None keeps all rows, "auto" the rows that hold a share of the trace.
 Rank = int | Literal["auto"] | None
 
 # Columns per row of a factor up to which it is computed exactly; subspace iteration saves no time
@@ -258,7 +258,7 @@ def _truncate(
 
 
 def pack_factor(factor: torch.Tensor, max_rank: Rank) -> tuple[Array, torch.Tensor]:
-    """Return a factor as a file holds it, and the energy of each column that this loses.
+    """Return a factor in the form that files store, and the energy that each column loses.
 
     The factor is in single precision, unless it is exact (rank None) or beyond the range of single
     precision. Entries that are too small beside the largest column become zero.

@@ -54,7 +54,8 @@ _CLEAR_SHARE = 0.95
 _DENSITY_SHRINKAGES = (1.0, 0.3, 0.1, 0.03, 0.01)
 _DENSITY_RIDGES = (0.01, 3.0)
 
-# Largest dispersion of Gaussian classes. The judge draws Gaussian samples and flatters others.
+# Largest dispersion of Gaussian classes. The judge draws Gaussian samples, and its cross-entropy is
+# too small for other classes.
 _MOST_DISPERSION = 1.35
 
 # Most inputs of Gaussian densities, whose covariances are dense, and least samples per input: with
@@ -79,8 +80,8 @@ def choose(
     """Choose the values that the settings leave open; given values are kept.
 
     The order of the classes and their partition into tasks play no part. `gaussians` has the
-    features that the classifier sees. The energies of their blocks are open as soon as shrinkage or
-    ridge is.
+    features that the classifier sees. The energies of their blocks are chosen if shrinkage or ridge
+    is.
     """
     shrinkage = settings.shrinkage
     epsilon = settings.epsilon
@@ -196,7 +197,7 @@ def best_discriminant(left_out: LeftOutSamples, is_curved: bool) -> PooledDiscri
 
     where 3 / N bounds the share of errors if N samples show none (the rule of three). Smaller
     ridges are tried only if there are more degrees of freedom than features: otherwise the pooled
-    covariance is not known well enough, and the judge flatters them.
+    covariance is not known well enough, and the judge underestimates their cross-entropy.
     """
     gaussians = left_out.gaussians
     largest = PooledDiscriminant(left_out, _RIDGES[-1], is_curved)

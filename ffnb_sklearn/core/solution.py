@@ -62,7 +62,7 @@ def follow(
 ) -> Solution | None:
     """Return a solution for new moments of some known classes; None if the head has none.
 
-    All that the classes share stays as it is: the choice, the matrix B of the distances and their
+    The classes keep the values that they share: the choice, the matrix B of the distances and their
     temperature. `moments` belong to the classes with the given numbers.
     """
     if not numbers:
@@ -117,6 +117,7 @@ def _most_axes(moments: ClassMoments, settings: Settings, n_features: int) -> in
         rank = max(moments.rank, FEWEST_AXES)
     else:
         rank = settings.rank or n_features
-    # How many axes rounding leaves to a class depends on how its samples came.
+    # The number of axes above rounding depends on how the samples of a class were divided into
+    # calls.
     n_samples = math.ceil(moments.n_samples * (1.0 - SUM_ROUNDING))
     return min(n_features, rank, n_samples - 1)

@@ -1,4 +1,4 @@
-"""The bands of a task before the model has them: their closed form, and how a model gets them."""
+"""The closed form of the bands of a task, and the functions that append them to a model."""
 
 import warnings
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from .rows import FittedRows, random_rows, regression_rows
 
 @dataclass(frozen=True)
 class Draft:
-    """The band of one layer, counted from 1, before a model has it.
+    """A band of one layer, counted from 1, that no model contains yet.
 
     The rows W lie within the open axes. `responses` hold the responses of the task's samples, by
     default to rows that were not fitted to them, and `corrections` hold the responses minus W z;
@@ -131,8 +131,8 @@ def append_drafts(model: Model, task: Task, drafts: Sequence[Draft]) -> tuple[Mo
     """Append the bands of a task to a model.
 
     Return the model, to which the moments of the task's samples are still to be added, and the
-    outputs of the new neurons, of shape (n_samples, n_new_neurons), for samples left out of the
-    fit.
+    outputs of the new neurons, of shape (n_samples, n_new_neurons), as if each sample had been left
+    out of the fit.
     """
     n_newest = int(task.classes.max()) + 1 - len(model.moments)
     outputs = []

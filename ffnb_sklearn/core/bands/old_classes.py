@@ -18,7 +18,7 @@ __all__ = ["append_band", "extend_moments", "layer_past", "store_inputs_past"]
 
 
 def store_inputs_past(model: Model, device: torch.device) -> Model:
-    """Return the model with the past of psi_0, so that it is not derived again."""
+    """Return the model with the past of psi_0, which later tasks then reuse."""
     return replace(model, inputs_past=layer_past(model, 0, device))
 
 

@@ -112,7 +112,7 @@ def fits_samples(coordinates: torch.Tensor, weights: torch.Tensor, ridge: torch.
     """Return whether the regression of codes fits single samples, and not their mean alone.
 
     The leverages of the samples around their mean add up to at most their energy over the ridge. If
-    that is below 1, leaving a sample out moves the mean code alone, by more than the classes
+    that is below 1, leaving a sample out moves only the mean code, and by more than the classes
     differ. With weights of a sum of at most 1 the mean is a single sample.
     """
     total_weight = weights.sum()
@@ -184,7 +184,7 @@ def _measure(
         length = torch.ones_like(length)
     residual_lengths = torch.linalg.vector_norm(coordinates, dim=1)
     reach = _root_mean_square(residual_lengths, weights)
-    # The past itself has errors of this size, and so do the axes that it leaves.
+    # The past and the axes that it leaves have errors of this size.
     error_of_past = SUM_ROUNDING**0.5 * length
     is_rounding = not is_zero and bool(reach < error_of_past)
     reach = torch.where(reach > LENGTH_ROUNDING * length, reach, length)

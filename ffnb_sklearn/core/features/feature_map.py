@@ -125,7 +125,7 @@ class FeatureMap:
         return columns_below[:n_inputs]
 
     def append_band(self, band: Band) -> "FeatureMap":
-        """Return the map with one more band behind all other bands."""
+        """Return the map with one more band after all other bands."""
         return replace(self, bands=(*self.bands, band))
 
     def update_batch_norms(

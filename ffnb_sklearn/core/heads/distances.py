@@ -50,7 +50,7 @@ class GaussianDistances(Head):
     Attributes
     ----------
     centre : ndarray of shape (d,)
-        Weighted mean of the class means. Further features of a sample do not count.
+        Weighted mean of the class means. Further features of a sample are ignored.
     planes, offsets : ndarray of shape (C, d) and (C,)
         Linear part of the scores of centred samples.
     rows : ndarray of shape (R, d)
@@ -147,7 +147,7 @@ class GaussianDistances(Head):
         return scores.div_(temperatures)
 
     def most_likely(self, x: Rows, order: torch.Tensor) -> torch.Tensor:
-        """Return the class of the highest score; single precision decides where it suffices."""
+        """Return the class of the highest score; single precision decides if it suffices."""
         if not isinstance(x, torch.Tensor) or not len(self.rows) or not is_exact(x):
             return super().most_likely(x, order)
         centred = self.subtract_centre(x)
@@ -234,7 +234,7 @@ class GaussianDistances(Head):
         return 2.0 * halves.gather(1, columns)[:, 0]
 
     def subtract_centre(self, x: Rows) -> Rows:
-        """Return samples minus the centre, over the features that count."""
+        """Return samples minus the centre, over the features of the centre."""
         centre = as_tensor(self.centre, device=x.device)
         if isinstance(x, torch.Tensor):
             return x[:, : len(centre)] - centre

@@ -1,4 +1,4 @@
-"""The contract of a head: all that the model and the estimator ask of a classifier."""
+"""The contract of a head: the methods of a classifier that the model and the estimator use."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
