@@ -1,6 +1,6 @@
 """Settings of the Sphinx site. Nothing is fetched, neither by the build nor by the pages.
 
-sphinx-build -W --keep-going -b html docs docs/_build/html
+README.md has the command that builds the site.
 """
 
 import sys
