@@ -140,6 +140,26 @@ def test_hosted_ci_reads_the_commands_of_the_readme():
         script["readme_command"]("absent")
 
 
+def test_hosted_ci_runs_commands_without_a_shell(monkeypatch):
+    done = []
+
+    def record(command, **options):
+        done.append((Path(command[0]).name, command[1:]))
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr("subprocess.run", record)
+    monkeypatch.setattr("sys.argv", ["readme.py", "smoke", "docs"])
+    runpy.run_path(str(ROOT / ".ci" / "readme.py"), run_name="__main__")
+    suffix = ".exe" if os.name == "nt" else ""
+    assert [program for program, _ in done] == [
+        f"python{suffix}",
+        f"python{suffix}",
+        f"sphinx-build{suffix}",
+    ]
+    assert done[0][1] == ["-m", "pytest", "-q", "-m", "smoke"]
+    assert done[1][1][-1] == ".[docs]"
+
+
 def test_files_of_the_hosting_service_are_yaml():
     paths = sorted((ROOT / ".github").rglob("*.yml"))
     contents = {path.name: yaml.safe_load(path.read_text(encoding="utf-8")) for path in paths}
