@@ -295,6 +295,10 @@ class GaussianDensities:
     The matrix that all classes share is :math:`B = \Sigma_{pooled} + r v P`. Shrinkage
     :math:`\rho`, ridge r and temperature are those of the least cross-entropy on a grid. The
     nearest classes are found in `metric`.
+
+    The samples of a class are draws of its Gaussian, the same normal numbers for all classes times
+    the root of the class covariance, because the moments hold no samples. For each point of the
+    grid, their log-density ratios to the nearest classes give the cross-entropy.
     """
 
     def __init__(self, left_out: LeftOutSamples, n_inputs: int, metric: Metric) -> None:
