@@ -1,6 +1,6 @@
 """Settings of the Sphinx site. Nothing is fetched, neither by the build nor by the pages.
 
-sphinx-build -W --keep-going -b html docs docs/_build/html
+README.md has the command that builds the site.
 """
 
 import sys
@@ -89,6 +89,8 @@ html_theme_options = {
 # Pages without parts of their own would otherwise show an empty column.
 html_sidebars = {"index": [], "api": [], "changelog": [], "metrics": []}
 html_sidebars["reliability"] = []
+html_sidebars["contributing/architecture"] = []
+html_sidebars["roadmap"] = []
 html_sidebars["generated/*"] = ["api_groups.html"]
 
 

@@ -9,6 +9,42 @@ import torch
 # One thread per worker: pytest-xdist already fills the cores.
 torch.set_num_threads(1)
 
+# Quick tests of each room, which the mark `smoke` selects (README.md).
+SMOKE = (
+    "tests/backbones/test_readout.py",
+    "tests/base/test_bad_input.py",
+    "tests/base/test_state.py",
+    "tests/core/bands/test_null_space.py",
+    "tests/core/features/test_shared_band.py",
+    "tests/core/heads/test_distances.py",
+    "tests/core/heads/test_pairs.py",
+    "tests/core/test_class_moments.py",
+    "tests/core/test_model.py",
+    "tests/core/test_prediction.py",
+    "tests/datasets/test_base.py",
+    "tests/distributed/test_map_reduce.py",
+    "tests/inputs/test_labels.py",
+    "tests/inputs/test_tasks.py",
+    "tests/pipeline/test_pipeline.py",
+    "tests/project/test_architecture.py",
+    "tests/project/test_repository.py",
+    "tests/saving/test_golden.py",
+    "tests/skeletons/test_skeletons.py",
+    "tests/streams/test_streams.py",
+    "tests/test_classifier.py",
+    "tests/test_exactness.py",
+    "tests/test_metrics.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the tests of the smoke selection."""
+    root = Path(__file__).resolve().parents[1]
+    files = {root / name for name in SMOKE}
+    for item in items:
+        if item.path in files:
+            item.add_marker(pytest.mark.smoke)
+
 
 @pytest.fixture(scope="session")
 def shared_data():

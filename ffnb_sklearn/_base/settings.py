@@ -183,9 +183,10 @@ def _plain_values(settings_class, parameters):
 
 
 def _plain_value(value, hint):
-    """Return a value as the type of Python that a field has, for a valid value of any subclass.
+    """Convert a valid parameter to the plain Python type of the field; `hint` is its annotation.
 
-    scikit-learn's constraints accept False as the integer 0, and members of enumerations.
+    In a field of floats, "auto" becomes None. scikit-learn's constraints also accept NumPy scalars,
+    False as the integer 0, and members of enumerations.
     """
     if isinstance(value, np.generic):
         # A boolean of NumPy is no bool.

@@ -30,7 +30,9 @@ def left_out_likeness(
 ) -> tuple[LeftOutLikeness, ...]:
     """Return the left-out likeness of all classes, given the models before and after a task.
 
-    `fresh` is the argument of `updated_moments`.
+    `fresh` is the argument of `updated_moments` of this name. The likeness is computed for a fair
+    choice of distinct samples of the task, and appended to the quantiles of their classes. Samples
+    that make up a whole class are excluded.
     """
     n_classes = len(learned.moments)
     rng = np.random.default_rng([before.seed, len(before.moments), 2])

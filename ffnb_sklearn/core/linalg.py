@@ -258,7 +258,11 @@ def longest_rows_of_products(
 def longest_rows_of_gram(
     gram: torch.Tensor, count: int | None = None, directions: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Return the longest principal rows of a scatter, as `longest_rows`, except for zero rows."""
+    """Return the longest principal rows of a scatter matrix, as `longest_rows` does for its rows.
+
+    Only the number of rows of length zero may differ. Without `directions` the result is exact;
+    with them it is the approximation of Nystroem.
+    """
     if count is None or directions is None:
         rows = _rows_of_gram(gram)
     else:

@@ -146,6 +146,8 @@ class Model:
     def replace_moments(self, moments: tuple[ClassMoments, ...]) -> "Model":
         """Return the model with the moments of all classes after a task, known classes first.
 
+        The stored past of the inputs is dropped if the moments of a known class have changed.
+
         Raise `ValueError` if the features of all classes are too small for double precision.
         """
         check_size(moments)

@@ -93,9 +93,9 @@ def apply_parameters(
 ) -> Model:
     """Return the model with the settings that the parameters of its classifier have now.
 
-    The result is the model itself if its settings are equal. It is the model of the last call, with
-    the classifier that it has solved, if each of the parameters is the same object as then; else
-    `settings` computes the settings.
+    If each parameter is the same object as in the last call, return the result of that call, which
+    may hold a solved classifier. Otherwise `settings` computes the settings: return the model
+    itself if they are equal to its own, and a copy with the new settings if they differ.
     """
     last_parameters, result = model.cache.get("parameters", ((), None))
     is_same = len(last_parameters) == len(parameters)

@@ -174,6 +174,9 @@ class Scatter:
         The residual is :math:`S - F^\top F`. Principal rows are orthogonal mixtures of the rows
         that were added, so no sample appears among them.
 
+        The steps are: return no row if S is only rounding; compute the longest rows; drop rows that
+        are rounding; choose the rank if it is "auto"; truncate.
+
         Parameters
         ----------
         max_rank : int, "auto" or None

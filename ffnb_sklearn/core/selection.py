@@ -79,9 +79,13 @@ def choose(
 ) -> Choice:
     """Choose the values that the settings leave open; given values are kept.
 
+    Without shrinkage, only the ridge is open. Otherwise the steps are: estimate the energy of the
+    inputs; search the ridge of the pooled discriminant, if it is open; compare this discriminant
+    with Gaussian densities, if shrinkage and ridge are open and the head keeps class covariances.
+    The densities win if their left-out cross-entropy is clearly lower.
+
     The order of the classes and their partition into tasks play no part. `gaussians` has the
-    features that the classifier sees. The energies of their blocks are chosen if shrinkage or ridge
-    is.
+    features that the classifier sees.
     """
     shrinkage = settings.shrinkage
     epsilon = settings.epsilon
@@ -294,6 +298,10 @@ class GaussianDensities:
     The matrix that all classes share is :math:`B = \Sigma_{pooled} + r v P`. Shrinkage
     :math:`\rho`, ridge r and temperature are those of the least cross-entropy on a grid. The
     nearest classes are found in `metric`.
+
+    The samples of a class are draws of its Gaussian, the same normal numbers for all classes times
+    the root of the class covariance, because the moments hold no samples. For each point of the
+    grid, their log-density ratios to the nearest classes give the cross-entropy.
     """
 
     def __init__(self, left_out: LeftOutSamples, n_inputs: int, metric: Metric) -> None:

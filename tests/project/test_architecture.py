@@ -1,6 +1,7 @@
 """Imports point downwards only, also between the rooms of the core; linear algebra stays there."""
 
 import ast
+import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -86,6 +87,14 @@ def test_each_room_of_the_core_is_on_one_floor():
         "A module or package of ffnb_sklearn/core is new or gone: put its name into FLOORS, above "
         "all that it imports and below all that import it."
     )
+
+
+def test_page_on_the_architecture_names_the_floors():
+    page = PACKAGE.parent / "docs" / "contributing" / "architecture.rst"
+    if not page.is_file():
+        pytest.skip("the package is installed without its documentation")
+    rows = re.findall(r"^``([a-z_ ]+)``$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [sorted(row.split()) for row in rows] == [sorted(floor) for floor in FLOORS[::-1]]
 
 
 def test_rooms_of_the_core_import_from_lower_floors():

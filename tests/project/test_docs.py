@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(
     page
-    for pattern in ("*.rst", "benchmarks/*.rst", "theory/*.rst", "user_guide/*.rst")
-    for page in DOCS.glob(pattern)
+    for folder in (".", "benchmarks", "contributing", "theory", "user_guide")
+    for page in (DOCS / folder).glob("*.rst")
 )
 TEXTS = {page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8") for page in PAGES}
 WITH_CODE = [name for name, text in TEXTS.items() if ">>> " in text]
@@ -125,11 +125,22 @@ def test_names_cited_on_page_are_on_api_page(page):
     assert cited <= documented()
 
 
-@pytest.mark.parametrize("page", ["theory/index.rst", "theory/paper.rst", "theory/default.rst"])
+@pytest.mark.parametrize(
+    "page",
+    ["contributing/architecture.rst", "theory/index.rst", "theory/paper.rst", "theory/default.rst"],
+)
 def test_functions_of_the_core_on_page_exist_and_are_described(page):
     names = re.findall(r"``(core\.[\w.]+)``", TEXTS[page])
     assert names
     assert [name for name in names if not resolve(f"ffnb_sklearn.{name}").__doc__] == []
+
+
+def test_files_on_the_page_on_the_architecture_exist():
+    files = re.findall(r"``([\w/]+\.py)``", TEXTS["contributing/architecture.rst"])
+    assert files
+    folders = (ROOT, ROOT / "ffnb_sklearn")
+    for name in files:
+        assert any((folder / name).is_file() for folder in folders), name
 
 
 @pytest.mark.parametrize("page", sorted(TEXTS))

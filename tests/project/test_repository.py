@@ -4,6 +4,7 @@ import ast
 import io
 import os
 import re
+import runpy
 import subprocess
 import tokenize
 import tomllib
@@ -11,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 
 from ffnb_sklearn import __version__
@@ -104,6 +106,83 @@ def test_ci_is_executable_and_has_no_command_of_its_own():
         assert f".venv/bin/{tool}" in text
 
 
+def hosted_commands():
+    """Return all commands of the hosted continuous integration."""
+    commands = []
+    for path in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
+        workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for job in workflow["jobs"].values():
+            commands += [step["run"] for step in job["steps"] if "run" in step]
+    return commands
+
+
+def test_hosted_ci_runs_files_and_commands_that_exist():
+    commands = hosted_commands()
+    scripts = {name for command in commands for name in re.findall(r"(?<!\S)\.ci/\S+", command)}
+    assert scripts == {".ci/run", ".ci/readme.py", ".ci/versions.py"}
+    assert [name for name in scripts if not (ROOT / name).is_file()] == []
+    names = set()
+    for command in commands:
+        _, found, arguments = command.partition(".ci/readme.py ")
+        if found:
+            names.update(arguments.split())
+    assert names == {"setup", "test", "docs"}
+    for command in commands:
+        assert "pytest" not in command
+        assert "pip install" not in command
+
+
+def test_hosted_ci_reads_the_commands_of_the_readme():
+    script = runpy.run_path(str(ROOT / ".ci" / "readme.py"))
+    for name in ("setup", "test", "smoke", "docs"):
+        assert script["readme_command"](name) == readme_command(name)
+    with pytest.raises(SystemExit, match="<!-- ci: absent -->"):
+        script["readme_command"]("absent")
+
+
+def test_hosted_ci_runs_commands_without_a_shell(monkeypatch):
+    done = []
+
+    def record(command, **options):
+        done.append((Path(command[0]).name, command[1:]))
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr("subprocess.run", record)
+    monkeypatch.setattr("sys.argv", ["readme.py", "smoke", "docs"])
+    runpy.run_path(str(ROOT / ".ci" / "readme.py"), run_name="__main__")
+    suffix = ".exe" if os.name == "nt" else ""
+    assert [program for program, _ in done] == [
+        f"python{suffix}",
+        f"python{suffix}",
+        f"sphinx-build{suffix}",
+    ]
+    assert done[0][1] == ["-m", "pytest", "-q", "-m", "smoke"]
+    assert done[1][1][-1] == ".[docs]"
+
+
+def test_files_of_the_hosting_service_are_yaml():
+    paths = sorted((ROOT / ".github").rglob("*.yml"))
+    contents = {path.name: yaml.safe_load(path.read_text(encoding="utf-8")) for path in paths}
+    assert contents["dependabot.yml"]["version"] == 2
+    for form in ("bug.yml", "feature.yml"):
+        assert {"name", "description", "body"} <= contents[form].keys()
+
+
+def test_hosted_ci_covers_the_versions_of_python_in_the_metadata():
+    text = (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
+    versions = set(re.findall(r'python(?:-version)?: "(3\.\d+)"', text))
+    stem = "Programming Language :: Python :: "
+    named = {name.removeprefix(stem) for name in PROJECT["classifiers"] if stem in name}
+    assert versions == named - {"3", "3 :: Only"}
+
+
+def test_smoke_selection_covers_each_room():
+    files = runpy.run_path(str(ROOT / "tests" / "conftest.py"))["SMOKE"]
+    assert [name for name in files if not (ROOT / name).is_file()] == []
+    rooms = {path.parent.name.lstrip("_") for path in (ROOT / "ffnb_sklearn").glob("*/__init__.py")}
+    assert rooms <= {name.split("/")[1] for name in files}
+
+
 def test_pinned_versions_satisfy_the_lower_bounds():
     pinned = constraints()
     for requirement in requirements("plot", "test", "lint"):
@@ -154,7 +233,7 @@ def test_example_of_the_readme(capsys):
         assert float(accuracy) == pytest.approx(float(shown_accuracy), abs=0.003)
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md"])
 def test_links_lead_to_files(name):
     targets = re.findall(r"\]\(([^)\s]+)\)", (ROOT / name).read_text())
     local = [target for target in targets if "://" not in target]

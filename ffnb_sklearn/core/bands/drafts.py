@@ -50,6 +50,9 @@ class Draft:
 def draft_bands(model: Model, task: Task) -> list[Draft]:
     """Draft bands for the new classes of a task in closed form [Eq. 1, 5-7], first layer first.
 
+    In each layer: find the axes that the past leaves open, fit rows to the codes in these axes, and
+    append the new outputs to the inputs of the next layer.
+
     Raise `ValueError` if `p` leaves no axis for new neurons in some layer, and warn with an
     `EmptyNullSpaceWarning` if the task's samples have only rounding in the axes that are left.
     """

@@ -278,7 +278,8 @@ def dispersion(left_out: LeftOutSamples, shared: SharedBand) -> float:
     .. math:: \frac{n \sum_j \bigl(\overline{|z_j|} / s_j - E_j\bigr)^2}{\sum_j V_j} ,
 
     with the projections z of the samples on the direction of neuron j, their standard deviation s,
-    and the mean E and variance V of the quotient for Gaussian samples. It is about 1 for Gaussian
+    the mean E of the quotient and n times its variance, V, for Gaussian samples. The code names the
+    mean of z in units of s `t`. The dispersion is about 1 for Gaussian
     classes, and infinite if nothing can be tested.
     """
     gaussians = left_out.gaussians

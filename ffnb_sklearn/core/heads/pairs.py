@@ -205,7 +205,10 @@ def fit_pairwise(
 
 
 def _own_rows(gaussians: ClassGaussians, shrinkage: float) -> torch.Tensor:
-    """Return the rows U of each class, of shape (C, w, d); short classes end in rows of zeros."""
+    r"""Return the rows U of each class, of shape (C, w, d); short classes end in rows of zeros.
+
+    :math:`U^\top U = (1 - \rho) \Sigma_c` with the shrinkage :math:`\rho`, residuals apart.
+    """
     n_classes, n_features = gaussians.means.shape
     if shrinkage == 1.0:
         return gaussians.means.new_zeros((n_classes, 0, n_features))
@@ -219,7 +222,11 @@ def _own_rows(gaussians: ClassGaussians, shrinkage: float) -> torch.Tensor:
 def _planes_by_columns(
     rows: torch.Tensor, means: torch.Tensor, base: DiagonalPlusGram, scale: torch.Tensor
 ) -> torch.Tensor:
-    """Solve a system of d columns for each pair, given U, of shape (C, w, d), B and s, (C, C)."""
+    r"""Solve a system of d columns for each pair, :math:`s B + U_t^\top U_t + U_r^\top U_r`.
+
+    `rows` holds the U of all classes, of shape (C, w, d), `base` is B, and `scale` is s, of shape
+    (C, C).
+    """
     shared = base.matrix()
     covariances = rows.mT @ rows
     planes = [means[:0]]
@@ -237,7 +244,14 @@ def _planes_by_columns(
 def _planes_by_rows(
     rows: torch.Tensor, means: torch.Tensor, base: DiagonalPlusGram, scale: torch.Tensor
 ) -> torch.Tensor:
-    """Solve a system of 2 w rows for each pair, by the Woodbury identity."""
+    r"""Solve a system of 2 w rows for each pair, by the Woodbury identity.
+
+    With the rows U of both classes of a pair, one below the other, its plane is
+
+    .. math:: (s B + U^\top U)^{-1} g = \tfrac{1}{s} \bigl(B^{-1} g
+              - B^{-1} U^\top (s I + U B^{-1} U^\top)^{-1} U B^{-1} g\bigr) ,
+              \qquad g = \mu_t - \mu_r .
+    """
     n_classes, width, _ = rows.shape
     solve_rows = base.solve(rows.flatten(0, 1)).reshape(rows.shape)
     solved_means = base.solve(means)

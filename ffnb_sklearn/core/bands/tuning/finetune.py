@@ -100,9 +100,12 @@ def finetune(
 ) -> tuple[list[Draft], tuple[float, ...]]:
     """Tune the bands of a task from their drafts [Alg. 2].
 
+    Solve a linear head for the drafts and choose its values. Then repeat for each epoch: descend on
+    the rows of the bands while the head is fixed, and solve the head again with the chosen values.
+
     Return the bands after the last epoch, and the loss after each epoch. Without epochs, or with a
-    single class, the bands remain unchanged, and there is no loss.
-    `path` records the steps of the descent, see `MomentumSteps`.
+    single class, return the drafts and no loss. `path` records the steps of the descent, see
+    `MomentumSteps`.
     Raise `ValueError` if the learning rate or the weight decay is too large.
     """
     n_epochs = model.settings.descent.max_epochs
