@@ -31,7 +31,7 @@ def left_out_likeness(
     """Return the left-out likeness of all classes, given the models before and after a task.
 
     `fresh` is the argument of `updated_moments` of this name. The likeness is computed for a fair
-    choice of distinct samples of the task, and appended to the quantiles of their classes. Samples
+    choice of distinct samples of the task, and pooled with the quantiles of their classes. Samples
     that make up a whole class are excluded.
     """
     n_classes = len(learned.moments)

@@ -260,8 +260,8 @@ def longest_rows_of_gram(
 ) -> torch.Tensor:
     """Return the longest principal rows of a scatter matrix, as `longest_rows` does for its rows.
 
-    Only the number of rows of length zero may differ. Without `directions` the result is exact;
-    with them it is the approximation of Nystroem.
+    Without `directions` the result is exact, and only the number of rows of length zero may differ.
+    With them it is the approximation of Nystroem.
     """
     if count is None or directions is None:
         rows = _rows_of_gram(gram)
