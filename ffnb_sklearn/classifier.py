@@ -129,6 +129,9 @@ class FFNBClassifier(
     classes_ : ndarray of shape (n_classes,)
         Labels seen or declared so far, sorted: the columns of `predict_proba` and
         `decision_function`. Columns move when a new label sorts before known labels.
+    class_counts_ : ndarray of shape (n_classes,)
+        Total weight of the samples of each class in `classes_`: their number without
+        `sample_weight`; 0 for a label that was declared and never seen.
     n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
         Number of features, and their names, defined only if X had string column names.
     n_tasks_, task_classes_ : int, list of ndarray
@@ -611,6 +614,7 @@ class FFNBClassifier(
             )
         return list(model.null_space_dims)
 
+    class_counts_ = learned_attribute(lambda state: state.class_counts)
     offset_ = learned_attribute(lambda state: state.repair and state.repair.offset)
     scale_ = learned_attribute(lambda state: state.repair and state.repair.scale)
 

@@ -571,3 +571,28 @@ def test_weights_below_one_do_not_count_as_fewer_samples(head, weight):
     assert clf.score(digits[scored], labels[scored]) > whole - 0.01
     losses = -np.log(clf.predict_proba(digits[scored])[np.arange(400), labels[scored]])
     assert losses.mean() < 0.7
+
+
+# ---- weights of classes
+
+
+def test_class_counts_follow_all_that_is_learned(tmp_path):
+    clf = learned(FFNBClassifier(random_state=0), [2, 0], classes=[1])
+    assert_array_equal(clf.class_counts_, [20.0, 0.0, 20.0])
+    weights = np.full(20, 0.5)
+    clf.partial_fit(of(2), np.full(20, 2), sample_weight=weights)
+    assert_array_equal(clf.class_counts_, [20.0, 0.0, 30.0])
+    clf.decay(0.5, [0])
+    assert_array_equal(clf.class_counts_, [10.0, 0.0, 30.0])
+    clf.merge(learned(FFNBClassifier(random_state=0), [1, 3]))
+    assert_array_equal(clf.classes_, [0, 1, 2, 3])
+    assert_array_equal(clf.class_counts_, [10.0, 20.0, 30.0, 20.0])
+    clf.forget(1)
+    assert_array_equal(clf.class_counts_, [10.0, 30.0, 20.0])
+    save(clf, tmp_path / "model.ffnb")
+    assert_array_equal(load(tmp_path / "model.ffnb").class_counts_, clf.class_counts_)
+
+
+def test_class_counts_exist_after_learning():
+    with pytest.raises(NotFittedError):
+        _ = FFNBClassifier().class_counts_

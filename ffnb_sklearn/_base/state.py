@@ -69,6 +69,12 @@ class State:
         return np.array([moments.weight for moments in self.model.moments])
 
     @property
+    def class_counts(self):
+        """Total sample weight of each entry of `classes`; 0 for labels not seen."""
+        counts = self.by_class([self.class_weights], 0.0)
+        return counts[0]
+
+    @property
     def n_samples(self):
         """Number of samples learned."""
         return sum(moments.n_samples for moments in self.model.moments)
