@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from numbers import Integral, Real
-from typing import ClassVar, Literal, ParamSpec, Self
+from typing import Any, ClassVar, Literal, ParamSpec, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -449,6 +449,39 @@ class FFNBClassifier(
         """
         state = self._learned_state()
         self._keep(revision.decay(state, factor, classes))
+        return self
+
+    @exclusive
+    def rename(self, mapping: Mapping[Any, Any]) -> Self:
+        """Rename classes, and join classes whose new labels are equal.
+
+        Classes are joined by their moments: with ``rank=None`` the result equals learning them
+        under their new label, and another `rank` adds its usual truncation.
+
+        Parameters
+        ----------
+        mapping : dict
+            New labels by old labels, of the same kind. Labels that are not in it stay. A new label
+            must not be that of a class that stays: to join class 1 to class 2, pass
+            ``{1: 2, 2: 2}``.
+
+        Returns
+        -------
+        self : FFNBClassifier
+            The estimator. It is unchanged if an error is raised.
+
+        Raises
+        ------
+        TypeError
+            If `mapping` is not a dictionary.
+        ValueError
+            If an old label is unknown, a new label is of another kind or belongs to a class that
+            stays, classes with trained bands would be joined, or `priors` is a mapping without the
+            new labels, which `set_params` can add before.
+        """
+        state = self._learned_state()
+        device = resolve_device(self.device)
+        self._keep(revision.rename(state, mapping, self.priors, device))
         return self
 
     @exclusive

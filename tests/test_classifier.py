@@ -596,3 +596,92 @@ def test_class_counts_follow_all_that_is_learned(tmp_path):
 def test_class_counts_exist_after_learning():
     with pytest.raises(NotFittedError):
         _ = FFNBClassifier().class_counts_
+
+
+# ---- new labels
+
+
+def exact(**parameters):
+    return FFNBClassifier(rank=None, random_state=0, **parameters)
+
+
+def test_joined_classes_equal_classes_learned_under_one_label(tmp_path):
+    clf = learned(exact(), [4, 1], [0, 3], [2])
+    clf.rename({0: 9, 4: 9, 1: 3, 3: 1})
+    names = np.array([9, 3, 2, 1, 9, 5, 6, 7])
+    expected = learned(exact(), [4, 1], [0, 3], [2], y=names[CODES])
+    assert_array_equal(clf.classes_, [1, 2, 3, 9])
+    assert_array_equal(clf.class_counts_, [20.0, 20.0, 20.0, 40.0])
+    assert [task.tolist() for task in clf.task_classes_] == [[3, 9], [1], [2]]
+    assert_allclose(clf.decision_function(X), expected.decision_function(X), rtol=1e-9, atol=1e-9)
+    save(clf, tmp_path / "model.ffnb")
+    restored = load(tmp_path / "model.ffnb")
+    assert_array_equal(restored.predict_proba(X), clf.predict_proba(X))
+    for model in (restored, expected):
+        learned(model, [5], y=names[CODES]).forget(2)
+    scores = restored.decision_function(X)
+    assert_allclose(scores, expected.decision_function(X), rtol=1e-9, atol=1e-9)
+
+
+def test_rename_moves_the_columns_of_text_labels_and_quantiles():
+    clf = learned(FFNBClassifier(novelty=True, random_state=0), [0, 1], [2], y=NAMES[CODES])
+    probabilities = clf.predict_proba(X)
+    threshold = clf.novelty_threshold(0.1)
+    assert_array_equal(clf.classes_, ["a rather long name", "m", "z"])
+    clf.rename({"m": "the longest of all the names", "z": "b"})
+    assert_array_equal(clf.classes_, ["a rather long name", "b", "the longest of all the names"])
+    assert_allclose(clf.predict_proba(X), probabilities[:, [0, 2, 1]], rtol=1e-9)
+    assert clf.novelty_threshold(0.1) == pytest.approx(threshold, rel=1e-9)
+
+
+def test_rename_keeps_trained_bands_and_refuses_to_join_their_classes():
+    clf = learned(estimator(), [0, 1], [2, 3])
+    scores = clf.decision_function(X)
+    clf.rename({0: 1, 1: 0, 2: 5})
+    assert_allclose(clf.decision_function(X), scores[:, [1, 0, 3, 2]], rtol=1e-9)
+    with unchanged(clf), pytest.raises(ValueError, match="must not join classes of an estimator"):
+        clf.rename({0: 1, 1: 1})
+
+
+def test_a_declared_label_joins_a_class():
+    clf = learned(FFNBClassifier(random_state=0), [0, 1], classes=[2])
+    clf.rename({2: 0, 0: 0})
+    assert_array_equal(clf.classes_, [0, 1])
+    assert_array_equal(clf.class_counts_, [20.0, 20.0])
+
+
+@pytest.mark.parametrize(
+    ("mapping", "message"),
+    [
+        ({7: 8}, r"labels in classes_; got \[7\], known are \[0, 1, 2\]"),
+        ({0: 1}, r"must not be labels of other classes; got \[1\]"),
+        ({0: "a"}, "of the kind seen before, number"),
+        ({"a": 3}, "of the kind seen before, number"),
+        ({0: 0.5}, "continuous"),
+        ({0: None}, "contains NaN"),
+    ],
+)
+def test_rename_refuses_labels_and_changes_nothing(mapping, message):
+    clf = learned(FFNBClassifier(random_state=0), [0, 1, 2])
+    with unchanged(clf), pytest.raises(ValueError, match=message):
+        clf.rename(mapping)
+
+
+def test_rename_needs_a_dictionary():
+    clf = learned(FFNBClassifier(random_state=0), [0, 1, 2])
+    with unchanged(clf), pytest.raises(TypeError, match="mapping must be a dictionary"):
+        clf.rename([(0, 3)])
+
+
+def test_rename_needs_priors_of_the_new_labels():
+    clf = learned(FFNBClassifier(random_state=0, priors={0: 1, 1: 2}), [0, 1])
+    with unchanged(clf), pytest.raises(ValueError, match=r"none for \[3\]"):
+        clf.rename({0: 3})
+    clf.set_params(priors={0: 1, 1: 2, 3: 1}).rename({0: 3})
+    assert_array_equal(clf.classes_, [1, 3])
+
+
+def test_pipeline_renames_in_its_last_step():
+    pipeline = make_continual_pipeline(FFNBClassifier(random_state=0))
+    learned(pipeline, [0, 1]).rename({0: 3})
+    assert_array_equal(pipeline.classes_, [1, 3])

@@ -1,6 +1,7 @@
-"""Change what was learned without samples: forget, decay and merge."""
+"""Change what was learned without samples: forget, decay, rename and merge."""
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from math import isnan
 from numbers import Real
@@ -10,11 +11,11 @@ from sklearn.utils.validation import check_scalar
 
 from .._inputs.labels import check_labels, label_positions
 from ..core.messages import level_of_user
-from ..core.revision import decay_classes, forget_classes, merge_models
+from ..core.revision import decay_classes, forget_classes, join_classes, merge_models
 from .priors import check_priors
 from .settings import check_mergeable
 
-__all__ = ["check_and_merge", "decay", "forget", "merge_states"]
+__all__ = ["check_and_merge", "decay", "forget", "merge_states", "rename"]
 
 # Weight of a class below which it does not decay, so that an endless stream does not end in 0.
 _LIGHTEST = 1e-20
@@ -62,6 +63,52 @@ def decay(state, factor, classes):
             decaying.append(number)
     model = decay_classes(state.model, factor, decaying)
     return replace(state, model=model)
+
+
+def rename(state, mapping, priors, device):
+    """Return the state with new labels; classes whose new labels are equal are joined."""
+    names = _new_names(state, mapping)
+    renamed = state.renamed(names)
+    if len(renamed.arrived) < len(state.arrived) and state.model.features.bands:
+        raise ValueError(
+            "mapping must not join classes of an estimator with trained bands, whose neurons were "
+            "fitted to the old classes; give each class a label of its own, or learn with "
+            "band_size=0."
+        )
+    check_priors(priors, renamed.arrived)
+    groups = [[] for _ in renamed.arrived]
+    numbers = {label: number for number, label in enumerate(renamed.arrived.tolist())}
+    for old_number, old_label in enumerate(state.arrived.tolist()):
+        new_label = names.get(old_label, old_label)
+        new_number = numbers[new_label]
+        groups[new_number].append(old_number)
+    model = join_classes(state.model, groups, device=device)
+    return replace(renamed, model=model)
+
+
+def _new_names(state, mapping):
+    """Return a dictionary of new labels by old labels; raise if a mapping is not valid."""
+    if not isinstance(mapping, Mapping):
+        raise TypeError(
+            "mapping must be a dictionary of new labels by old labels; got "
+            f"{type(mapping).__name__}."
+        )
+    old_labels = check_labels(list(mapping), state.classes, "mapping")
+    unknown = np.setdiff1d(old_labels, state.classes)
+    if len(unknown):
+        raise ValueError(
+            f"mapping must rename labels in classes_; got {unknown.tolist()}, known are "
+            f"{state.classes.tolist()}."
+        )
+    new_labels = check_labels(list(mapping.values()), state.classes, "new labels in mapping")
+    kept_labels = np.setdiff1d(state.classes, old_labels)
+    taken = np.intersect1d(new_labels, kept_labels)
+    if len(taken):
+        raise ValueError(
+            f"new labels in mapping must not be labels of other classes; got {taken.tolist()}. To "
+            "join classes, name each of them in mapping: {1: 2, 2: 2} joins 1 and 2."
+        )
+    return dict(zip(old_labels.tolist(), new_labels.tolist(), strict=True))
 
 
 def _learned_labels(state, classes):
