@@ -429,6 +429,41 @@ class FFNBClassifier(
         return self
 
     @exclusive
+    def forget_samples(
+        self, X: object, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
+        """Forget samples, as if they had never been learned.
+
+        It needs ``rank=None`` and ``band_size=0``, with which the moments of the samples can be
+        subtracted exactly. A class of which nothing remains is forgotten. With ``novelty=True``
+        the scores for `novelty_threshold` stay, and with ``scale=True`` so do `offset_` and
+        `scale_`, with a warning.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples that were learned.
+        y : array-like of shape (n_samples,)
+            The labels under which they were learned.
+        sample_weight : array-like of shape (n_samples,), default=None
+            The weights with which they were learned. None stands for 1.
+
+        Returns
+        -------
+        self : FFNBClassifier
+            The estimator. It is unchanged if an error is raised.
+
+        Raises
+        ------
+        ValueError
+            If moments are not exact, a label was not learned, or the class cannot have had such
+            samples. Other samples that were not learned cannot be told from samples that were.
+        """
+        state = self._learned_state()
+        self._keep(revision.forget_samples(self, state, X, y, sample_weight))
+        return self
+
+    @exclusive
     def decay(self, factor: float, classes: npt.ArrayLike | None = None) -> Self:
         """Let the samples learned so far count less, compared with later samples.
 

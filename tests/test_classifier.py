@@ -685,3 +685,49 @@ def test_pipeline_renames_in_its_last_step():
     pipeline = make_continual_pipeline(FFNBClassifier(random_state=0))
     learned(pipeline, [0, 1]).rename({0: 3})
     assert_array_equal(pipeline.classes_, [1, 3])
+
+
+# ---- samples that are forgotten
+
+
+def test_forgotten_samples_leave_scores_as_if_never_learned():
+    digits, labels = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    is_gone = rng.random(len(labels)) < 0.2
+    is_gone[labels == 9] = True
+    clf = exact().fit(digits, labels).forget_samples(digits[is_gone], labels[is_gone])
+    expected = exact().fit(digits[~is_gone], labels[~is_gone])
+    assert_array_equal(clf.classes_, np.arange(9))
+    assert_array_equal(clf.class_counts_, expected.class_counts_)
+    scores = expected.decision_function(digits)
+    tolerance = 1e-7 * np.abs(scores).max()
+    assert_allclose(clf.decision_function(digits), scores, rtol=1e-7, atol=tolerance)
+
+
+def test_samples_are_forgotten_with_their_weights_and_all_samples_leave_nothing():
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, 40)
+    now = CODES < 2
+    clf = exact().fit(X[now], CODES[now], sample_weight=weights)
+    clf.forget_samples(X[:10], CODES[:10], sample_weight=weights[:10])
+    expected = exact().fit(X[10:40], CODES[10:40], sample_weight=weights[10:])
+    assert_allclose(clf.decision_function(X), expected.decision_function(X), rtol=1e-7, atol=1e-7)
+    clf.forget_samples(X[10:40], CODES[10:40], sample_weight=weights[10:])
+    with pytest.raises(NotFittedError):
+        clf.predict(X)
+
+
+def test_forget_samples_refuses_what_was_not_learned():
+    clf = learned(exact(), [0, 1], classes=[5])
+    with unchanged(clf), pytest.raises(ValueError, match=r"learned; got \[5\], known are \[0, 1"):
+        clf.forget_samples(X[:1], [5])
+    with unchanged(clf), pytest.raises(ValueError, match=r"negative variance|outside"):
+        clf.forget_samples(X[:1] + 100.0, [0])
+    with unchanged(clf), pytest.raises(ValueError, match="larger than that of the class"):
+        clf.forget_samples(X[:20], CODES[:20], sample_weight=np.full(20, 2.0))
+
+
+@pytest.mark.parametrize("model", [estimator(rank=None), FFNBClassifier(random_state=0)])
+def test_forget_samples_needs_exact_moments(model):
+    clf = learned(model, [0, 1], [2])
+    with unchanged(clf), pytest.raises(ValueError, match="rank=None and band_size=0"):
+        clf.forget_samples(X[:1], CODES[:1])

@@ -10,12 +10,21 @@ import numpy as np
 from sklearn.utils.validation import check_scalar
 
 from .._inputs.labels import check_labels, label_positions
+from ..core.device import resolve_device
 from ..core.messages import level_of_user
-from ..core.revision import decay_classes, forget_classes, join_classes, merge_models
+from ..core.revision import (
+    decay_classes,
+    forget_classes,
+    join_classes,
+    merge_models,
+    subtract_samples,
+)
+from .learning import task_on
 from .priors import check_priors
 from .settings import check_mergeable
+from .validation import check_samples
 
-__all__ = ["check_and_merge", "decay", "forget", "merge_states", "rename"]
+__all__ = ["check_and_merge", "decay", "forget", "forget_samples", "merge_states", "rename"]
 
 # Weight of a class below which it does not decay, so that an endless stream does not end in 0.
 _LIGHTEST = 1e-20
@@ -30,6 +39,43 @@ def forget(state, classes):
     _warn_of_trace(state, labels)
     model = forget_classes(state.model, numbers)
     return state.without(labels, model)
+
+
+def forget_samples(estimator, state, X, y, sample_weight):
+    """Return the state without samples; None if no class is left."""
+    if state.model.settings.rank is not None or state.model.features.bands:
+        raise ValueError(
+            "forget_samples needs an estimator that has learned with rank=None and band_size=0: "
+            "truncated moments and trained bands do not tell which part of them a sample is."
+        )
+    X, y, _, weights, _ = check_samples(
+        estimator, X, y, classes=None, sample_weight=sample_weight, state=state
+    )
+    unknown = np.setdiff1d(y, state.arrived)
+    if len(unknown):
+        raise ValueError(
+            f"y must hold labels that were learned; got {unknown.tolist()}, known are "
+            f"{np.sort(state.arrived).tolist()}."
+        )
+    if not len(y):
+        return state
+    labels, codes = np.unique(y, return_inverse=True)
+    numbers, _ = label_positions(labels, state.arrived)
+    task = task_on(resolve_device(estimator.device), state, X, codes, weights)
+    try:
+        model, gone = subtract_samples(state.model, task, numbers.tolist())
+    except ValueError as error:
+        raise ValueError(
+            f"X and y must be samples that were learned, with these weights: {error}."
+        ) from error
+    _warn_of_trace(state, labels)
+    state = replace(state, model=model)
+    if not gone:
+        return state
+    if len(gone) == len(state.arrived):
+        return None
+    gone_labels = state.arrived[gone]
+    return state.without(gone_labels, forget_classes(model, gone))
 
 
 def _warn_of_trace(state, labels):

@@ -25,6 +25,10 @@ from .scatter import (
     pack_factor,
 )
 
+# Rounding of shares of the scatter and of the weight of a class from which samples are subtracted.
+# The shortest axes of a factor are 1e-6 of the longest, so coordinates along them lose 7 digits.
+_SUBTRACTION_ROUNDING = 1e-8
+
 Columns = npt.NDArray[np.intp] | slice
 
 
@@ -251,6 +255,60 @@ def merge(
     for each in parts:
         residual = residual + each.residual
     return replace(union, residual=residual)
+
+
+def subtract(
+    moments: ClassMoments, removed: ClassMoments, *, device: torch.device
+) -> ClassMoments | None:
+    r"""Return the moments of a class without some of its samples; None if none remain.
+
+    Both have exact scatters. With the weights n and w, and the factor F of the class, the removed
+    rows B (the factor of the samples, and the row of their mean as in `merge`) leave
+
+    .. math:: F^\top (I - C^\top C) F , \quad C = B F^+ .
+
+    Raise `ValueError` if samples of the class cannot have these moments.
+    """
+    weight = moments.weight - removed.weight
+    whole = _place(moments, device)
+    gone = _place(removed, device)
+    least_weight = _SUBTRACTION_ROUNDING * moments.weight
+    if weight < -least_weight:
+        raise ValueError(
+            f"the weight of the samples, {removed.weight:.6g}, is larger than that of the class, "
+            f"{moments.weight:.6g}"
+        )
+    energies = whole.rows.square().sum(1).clamp_min(LEAST_ENERGY)
+    blocks = [gone.rows]
+    gap = whole.mean - gone.mean
+    is_empty = weight <= least_weight
+    if is_empty:
+        blocks.append(moments.weight**0.5 * gap[None])
+    else:
+        between = moments.weight * (removed.weight / weight)
+        blocks.append(between**0.5 * gap[None])
+    rows = torch.cat(blocks)
+    coordinates = rows @ whole.rows.T / energies
+    outside = rows - coordinates @ whole.rows
+    largest = whole.mean.square() * moments.weight + whole.rows.square().sum(0)
+    if bool((outside.square().sum() > _SUBTRACTION_ROUNDING**2 * largest.sum()).item()):
+        raise ValueError("the samples lie outside the subspace of the samples of the class")
+    identity = torch.eye(len(energies), dtype=rows.dtype, device=device)
+    shares, axes = torch.linalg.eigh(identity - coordinates.T @ coordinates)
+    if len(shares) and float(shares[0]) < -_SUBTRACTION_ROUNDING:
+        raise ValueError("the class would have a negative variance")
+    if is_empty:
+        return None
+    norm_share = removed.weight_norm / moments.weight_norm
+    remaining_norm_share = 1.0 - norm_share**2
+    if remaining_norm_share <= 0.0:
+        raise ValueError("the squared weights of the samples are larger than those of the class")
+    is_kept = shares > _SUBTRACTION_ROUNDING
+    kept_rows = (shares[is_kept].sqrt() * axes[:, is_kept]).T @ whole.rows
+    mean = whole.mean + removed.weight / weight * gap
+    weight_norm = moments.weight_norm * remaining_norm_share**0.5
+    remaining = _Part(weight, weight_norm, mean, kept_rows)
+    return _moments_of_union([remaining], None, None)
 
 
 def merge_classes(

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from .bands.old_classes import append_band
-from .class_moments import merge, merge_classes
+from .class_moments import merge, merge_classes, subtract
 from .device import plain_torch
 from .likeness import LeftOutLikeness, pooled_likeness
-from .model import Model
+from .model import Model, Task, updated_moments
 
 
 def forget_classes(model: Model, gone: Sequence[int]) -> Model:
@@ -50,6 +50,27 @@ def decay_classes(model: Model, factor: float, positions: Container[int]) -> Mod
         if label in positions:
             moments[label] = each.scale_weights(factor)
     return replace(model, moments=tuple(moments), inputs_past=None, earlier=None)
+
+
+@plain_torch
+def subtract_samples(model: Model, task: Task, numbers: Sequence[int]) -> tuple[Model, list[int]]:
+    """Return a model without samples, and the numbers of the classes of which nothing remains.
+
+    The classes of the samples are numbered from 0; `numbers` has their numbers in the model. The
+    moments of classes of which nothing remains stay, for `forget_classes`.
+    """
+    blank = replace(model, moments=(), inputs_past=None, earlier=None)
+    moments = list(model.moments)
+    gone = []
+    for number, removed in zip(numbers, updated_moments(blank, task), strict=True):
+        if moments[number].residual.any() or removed.residual.any():
+            raise ValueError("the scatter of the class is not stored exactly")
+        remaining = subtract(moments[number], removed, device=task.classes.device)
+        if remaining is None:
+            gone.append(number)
+        else:
+            moments[number] = remaining
+    return replace(model, moments=tuple(moments), inputs_past=None, earlier=None), gone
 
 
 @plain_torch
