@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from .device import Array, as_array, as_tensor
-from .linalg import LEAST_ENERGY, LENGTH_ROUNDING
+from .linalg import LEAST_ENERGY, LENGTH_ROUNDING, SUM_ROUNDING
 from .scatter import (
     Rank,
     Scatter,
@@ -25,9 +25,9 @@ from .scatter import (
     pack_factor,
 )
 
-# Rounding of shares of the scatter and of the weight of a class from which samples are subtracted.
-# The shortest axes of a factor are 1e-6 of the longest, so coordinates along them lose 7 digits.
-_SUBTRACTION_ROUNDING = 1e-8
+# Energy and weight, relative to those of a class, that count as rounding if samples are subtracted:
+# a factor lacks axes of up to 1e-13 of the energy, and there are hundreds of axes.
+_SUBTRACTION_ROUNDING = 1e-10
 
 Columns = npt.NDArray[np.intp] | slice
 
@@ -262,10 +262,12 @@ def subtract(
 ) -> ClassMoments | None:
     r"""Return the moments of a class without some of its samples; None if none remain.
 
-    Both have exact scatters. With the weights n and w, and the factor F of the class, the removed
-    rows B (the factor of the samples, and the row of their mean as in `merge`) leave
+    Both have exact scatters. The rows of F are axes V times their lengths, and B has the rows of
+    the removed samples (their factor, and the row of their mean as in `merge`). Along the axes,
 
-    .. math:: F^\top (I - C^\top C) F , \quad C = B F^+ .
+    .. math:: V (F^\top F - B^\top B) V^\top
+
+    remains. It is diagonal after a turn of the axes.
 
     Raise `ValueError` if samples of the class cannot have these moments.
     """
@@ -278,7 +280,6 @@ def subtract(
             f"the weight of the samples, {removed.weight:.6g}, is larger than that of the class, "
             f"{moments.weight:.6g}"
         )
-    energies = whole.rows.square().sum(1).clamp_min(LEAST_ENERGY)
     blocks = [gone.rows]
     gap = whole.mean - gone.mean
     is_empty = weight <= least_weight
@@ -288,14 +289,18 @@ def subtract(
         between = moments.weight * (removed.weight / weight)
         blocks.append(between**0.5 * gap[None])
     rows = torch.cat(blocks)
-    coordinates = rows @ whole.rows.T / energies
-    outside = rows - coordinates @ whole.rows
-    largest = whole.mean.square() * moments.weight + whole.rows.square().sum(0)
-    if bool((outside.square().sum() > _SUBTRACTION_ROUNDING**2 * largest.sum()).item()):
+    lengths = torch.linalg.vector_norm(whole.rows, dim=1)
+    axes = whole.rows / lengths[:, None]
+    coordinates = rows @ axes.T
+    outside = rows - coordinates @ axes
+    trace = lengths.square().sum()
+    rounding = _SUBTRACTION_ROUNDING * trace
+    rounding = rounding + moments.weight * (LENGTH_ROUNDING * whole.mean).square().sum()
+    if bool(outside.square().sum() > rounding):
         raise ValueError("the samples lie outside the subspace of the samples of the class")
-    identity = torch.eye(len(energies), dtype=rows.dtype, device=device)
-    shares, axes = torch.linalg.eigh(identity - coordinates.T @ coordinates)
-    if len(shares) and float(shares[0]) < -_SUBTRACTION_ROUNDING:
+    scatter = torch.diag(lengths.square()) - coordinates.T @ coordinates
+    energies, directions = torch.linalg.eigh(scatter)
+    if bool((energies < -rounding).any()):
         raise ValueError("the class would have a negative variance")
     if is_empty:
         return None
@@ -303,8 +308,8 @@ def subtract(
     remaining_norm_share = 1.0 - norm_share**2
     if remaining_norm_share <= 0.0:
         raise ValueError("the squared weights of the samples are larger than those of the class")
-    is_kept = shares > _SUBTRACTION_ROUNDING
-    kept_rows = (shares[is_kept].sqrt() * axes[:, is_kept]).T @ whole.rows
+    is_kept = energies > SUM_ROUNDING * trace
+    kept_rows = (energies[is_kept].sqrt() * directions[:, is_kept]).T @ axes
     mean = whole.mean + removed.weight / weight * gap
     weight_norm = moments.weight_norm * remaining_norm_share**0.5
     remaining = _Part(weight, weight_norm, mean, kept_rows)
