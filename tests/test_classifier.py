@@ -3,13 +3,14 @@
 import copy
 import pickle
 import re
+import warnings
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.exceptions import NotFittedError
 
 from ffnb_sklearn import (
@@ -702,6 +703,21 @@ def test_forgotten_samples_leave_scores_as_if_never_learned():
     scores = expected.decision_function(digits)
     tolerance = 1e-7 * np.abs(scores).max()
     assert_allclose(clf.decision_function(digits), scores, rtol=1e-7, atol=tolerance)
+
+
+@pytest.mark.parametrize("load_table", [load_iris, load_wine, load_breast_cancer])
+def test_samples_of_columns_of_unlike_units_are_forgotten(load_table):
+    samples, labels = load_table(return_X_y=True)
+    is_gone = np.random.default_rng(0).random(len(labels)) < 0.3
+    clf = exact()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        clf.fit(samples, labels)
+        expected = exact().fit(samples[~is_gone], labels[~is_gone])
+    clf.forget_samples(samples[is_gone], labels[is_gone])
+    scores = expected.decision_function(samples)
+    tolerance = 1e-7 * np.abs(scores).max()
+    assert_allclose(clf.decision_function(samples), scores, rtol=1e-7, atol=tolerance)
 
 
 def test_samples_are_forgotten_with_their_weights_and_all_samples_leave_nothing():

@@ -262,7 +262,7 @@ def subtract(
 ) -> ClassMoments | None:
     r"""Return the moments of a class without some of its samples; None if none remain.
 
-    Both have exact scatters. The rows of F are axes V times their lengths, and B has the rows of
+    Both have exact scatters. The rows of V are the axes of F, and B has the rows of
     the removed samples (their factor, and the row of their mean as in `merge`). Along the axes,
 
     .. math:: V (F^\top F - B^\top B) V^\top
@@ -289,13 +289,16 @@ def subtract(
         between = moments.weight * (removed.weight / weight)
         blocks.append(between**0.5 * gap[None])
     rows = torch.cat(blocks)
-    lengths = torch.linalg.vector_norm(whole.rows, dim=1)
-    axes = whole.rows / lengths[:, None]
+    # The shortest rows of a factor are rounding, and so not orthogonal.
+    spreads = torch.linalg.vector_norm(whole.rows, dim=0)
+    spreads = torch.where(spreads > 0.0, spreads, 1.0)
+    _, lengths, axes = torch.linalg.svd(whole.rows / spreads, full_matrices=False)
+    rows = rows / spreads
     coordinates = rows @ axes.T
     outside = rows - coordinates @ axes
     trace = lengths.square().sum()
     rounding = _SUBTRACTION_ROUNDING * trace
-    rounding = rounding + moments.weight * (LENGTH_ROUNDING * whole.mean).square().sum()
+    rounding = rounding + moments.weight * (LENGTH_ROUNDING * whole.mean / spreads).square().sum()
     if bool(outside.square().sum() > rounding):
         raise ValueError("the samples lie outside the subspace of the samples of the class")
     scatter = torch.diag(lengths.square()) - coordinates.T @ coordinates
@@ -309,7 +312,10 @@ def subtract(
     if remaining_norm_share <= 0.0:
         raise ValueError("the squared weights of the samples are larger than those of the class")
     is_kept = energies > SUM_ROUNDING * trace
-    kept_rows = (energies[is_kept].sqrt() * directions[:, is_kept]).T @ axes
+    kept_rows = (energies[is_kept].sqrt() * directions[:, is_kept]).T @ axes * spreads
+    # A column in which no other sample differs would keep rounding.
+    is_constant = kept_rows.square().sum(0) < _SUBTRACTION_ROUNDING * spreads.square()
+    kept_rows[:, is_constant] = 0.0
     mean = whole.mean + removed.weight / weight * gap
     weight_norm = moments.weight_norm * remaining_norm_share**0.5
     remaining = _Part(weight, weight_norm, mean, kept_rows)
