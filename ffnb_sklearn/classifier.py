@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from numbers import Integral, Real
-from typing import ClassVar, Literal, ParamSpec, Self
+from typing import Any, ClassVar, Literal, ParamSpec, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -129,6 +129,9 @@ class FFNBClassifier(
     classes_ : ndarray of shape (n_classes,)
         Labels seen or declared so far, sorted: the columns of `predict_proba` and
         `decision_function`. Columns move when a new label sorts before known labels.
+    class_counts_ : ndarray of shape (n_classes,)
+        Total weight of the samples of each class in `classes_`: their number without
+        `sample_weight`; 0 for a label that was declared and never seen.
     n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
         Number of features, and their names, defined only if X had string column names.
     n_tasks_, task_classes_ : int, list of ndarray
@@ -426,6 +429,41 @@ class FFNBClassifier(
         return self
 
     @exclusive
+    def forget_samples(
+        self, X: object, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
+        """Forget samples, as if they had never been learned.
+
+        It needs ``rank=None`` and ``band_size=0``, with which the moments of the samples can be
+        subtracted exactly. A class of which nothing remains is forgotten. With ``novelty=True``
+        the scores for `novelty_threshold` stay, and with ``scale=True`` so do `offset_` and
+        `scale_`, with a warning.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples that were learned.
+        y : array-like of shape (n_samples,)
+            The labels under which they were learned.
+        sample_weight : array-like of shape (n_samples,), default=None
+            The weights with which they were learned. None stands for 1.
+
+        Returns
+        -------
+        self : FFNBClassifier
+            The estimator. It is unchanged if an error is raised.
+
+        Raises
+        ------
+        ValueError
+            If moments are not exact, a label was not learned, or the class cannot have had such
+            samples. Other samples that were not learned cannot be told from samples that were.
+        """
+        state = self._learned_state()
+        self._keep(revision.forget_samples(self, state, X, y, sample_weight))
+        return self
+
+    @exclusive
     def decay(self, factor: float, classes: npt.ArrayLike | None = None) -> Self:
         """Let the samples learned so far count less, compared with later samples.
 
@@ -446,6 +484,39 @@ class FFNBClassifier(
         """
         state = self._learned_state()
         self._keep(revision.decay(state, factor, classes))
+        return self
+
+    @exclusive
+    def rename(self, mapping: Mapping[Any, Any]) -> Self:
+        """Rename classes, and join classes whose new labels are equal.
+
+        Classes are joined by their moments: with ``rank=None`` the result equals learning them
+        under their new label, and another `rank` adds its usual truncation.
+
+        Parameters
+        ----------
+        mapping : dict
+            New labels by old labels, of the same kind. Labels that are not in it stay. A new label
+            must not be that of a class that stays: to join class 1 to class 2, pass
+            ``{1: 2, 2: 2}``.
+
+        Returns
+        -------
+        self : FFNBClassifier
+            The estimator. It is unchanged if an error is raised.
+
+        Raises
+        ------
+        TypeError
+            If `mapping` is not a dictionary.
+        ValueError
+            If an old label is unknown, a new label is of another kind or belongs to a class that
+            stays, classes with trained bands would be joined, or `priors` is a mapping without the
+            new labels, which `set_params` can add before.
+        """
+        state = self._learned_state()
+        device = resolve_device(self.device)
+        self._keep(revision.rename(state, mapping, self.priors, device))
         return self
 
     @exclusive
@@ -611,6 +682,7 @@ class FFNBClassifier(
             )
         return list(model.null_space_dims)
 
+    class_counts_ = learned_attribute(lambda state: state.class_counts)
     offset_ = learned_attribute(lambda state: state.repair and state.repair.offset)
     scale_ = learned_attribute(lambda state: state.repair and state.repair.scale)
 

@@ -3,13 +3,14 @@
 import copy
 import pickle
 import re
+import warnings
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.exceptions import NotFittedError
 
 from ffnb_sklearn import (
@@ -571,3 +572,178 @@ def test_weights_below_one_do_not_count_as_fewer_samples(head, weight):
     assert clf.score(digits[scored], labels[scored]) > whole - 0.01
     losses = -np.log(clf.predict_proba(digits[scored])[np.arange(400), labels[scored]])
     assert losses.mean() < 0.7
+
+
+# ---- weights of classes
+
+
+def test_class_counts_follow_all_that_is_learned(tmp_path):
+    clf = learned(FFNBClassifier(random_state=0), [2, 0], classes=[1])
+    assert_array_equal(clf.class_counts_, [20.0, 0.0, 20.0])
+    weights = np.full(20, 0.5)
+    clf.partial_fit(of(2), np.full(20, 2), sample_weight=weights)
+    assert_array_equal(clf.class_counts_, [20.0, 0.0, 30.0])
+    clf.decay(0.5, [0])
+    assert_array_equal(clf.class_counts_, [10.0, 0.0, 30.0])
+    clf.merge(learned(FFNBClassifier(random_state=0), [1, 3]))
+    assert_array_equal(clf.classes_, [0, 1, 2, 3])
+    assert_array_equal(clf.class_counts_, [10.0, 20.0, 30.0, 20.0])
+    clf.forget(1)
+    assert_array_equal(clf.class_counts_, [10.0, 30.0, 20.0])
+    save(clf, tmp_path / "model.ffnb")
+    assert_array_equal(load(tmp_path / "model.ffnb").class_counts_, clf.class_counts_)
+
+
+def test_class_counts_exist_after_learning():
+    with pytest.raises(NotFittedError):
+        _ = FFNBClassifier().class_counts_
+
+
+# ---- new labels
+
+
+def exact(**parameters):
+    return FFNBClassifier(rank=None, random_state=0, **parameters)
+
+
+def test_joined_classes_equal_classes_learned_under_one_label(tmp_path):
+    clf = learned(exact(), [4, 1], [0, 3], [2])
+    clf.rename({0: 9, 4: 9, 1: 3, 3: 1})
+    names = np.array([9, 3, 2, 1, 9, 5, 6, 7])
+    expected = learned(exact(), [4, 1], [0, 3], [2], y=names[CODES])
+    assert_array_equal(clf.classes_, [1, 2, 3, 9])
+    assert_array_equal(clf.class_counts_, [20.0, 20.0, 20.0, 40.0])
+    assert [task.tolist() for task in clf.task_classes_] == [[3, 9], [1], [2]]
+    assert_allclose(clf.decision_function(X), expected.decision_function(X), rtol=1e-9, atol=1e-9)
+    save(clf, tmp_path / "model.ffnb")
+    restored = load(tmp_path / "model.ffnb")
+    assert_array_equal(restored.predict_proba(X), clf.predict_proba(X))
+    for model in (restored, expected):
+        learned(model, [5], y=names[CODES]).forget(2)
+    scores = restored.decision_function(X)
+    assert_allclose(scores, expected.decision_function(X), rtol=1e-9, atol=1e-9)
+
+
+def test_rename_moves_the_columns_of_text_labels_and_quantiles():
+    clf = learned(FFNBClassifier(novelty=True, random_state=0), [0, 1], [2], y=NAMES[CODES])
+    probabilities = clf.predict_proba(X)
+    threshold = clf.novelty_threshold(0.1)
+    assert_array_equal(clf.classes_, ["a rather long name", "m", "z"])
+    clf.rename({"m": "the longest of all the names", "z": "b"})
+    assert_array_equal(clf.classes_, ["a rather long name", "b", "the longest of all the names"])
+    assert_allclose(clf.predict_proba(X), probabilities[:, [0, 2, 1]], rtol=1e-9)
+    assert clf.novelty_threshold(0.1) == pytest.approx(threshold, rel=1e-9)
+
+
+def test_rename_keeps_trained_bands_and_refuses_to_join_their_classes():
+    clf = learned(estimator(), [0, 1], [2, 3])
+    scores = clf.decision_function(X)
+    clf.rename({0: 1, 1: 0, 2: 5})
+    assert_allclose(clf.decision_function(X), scores[:, [1, 0, 3, 2]], rtol=1e-9)
+    with unchanged(clf), pytest.raises(ValueError, match="must not join classes of an estimator"):
+        clf.rename({0: 1, 1: 1})
+
+
+def test_a_declared_label_joins_a_class():
+    clf = learned(FFNBClassifier(random_state=0), [0, 1], classes=[2])
+    clf.rename({2: 0, 0: 0})
+    assert_array_equal(clf.classes_, [0, 1])
+    assert_array_equal(clf.class_counts_, [20.0, 20.0])
+
+
+@pytest.mark.parametrize(
+    ("mapping", "message"),
+    [
+        ({7: 8}, r"labels in classes_; got \[7\], known are \[0, 1, 2\]"),
+        ({0: 1}, r"must not be labels of other classes; got \[1\]"),
+        ({0: "a"}, "of the kind seen before, number"),
+        ({"a": 3}, "of the kind seen before, number"),
+        ({0: 0.5}, "continuous"),
+        ({0: None}, "contains NaN"),
+    ],
+)
+def test_rename_refuses_labels_and_changes_nothing(mapping, message):
+    clf = learned(FFNBClassifier(random_state=0), [0, 1, 2])
+    with unchanged(clf), pytest.raises(ValueError, match=message):
+        clf.rename(mapping)
+
+
+def test_rename_needs_a_dictionary():
+    clf = learned(FFNBClassifier(random_state=0), [0, 1, 2])
+    with unchanged(clf), pytest.raises(TypeError, match="mapping must be a dictionary"):
+        clf.rename([(0, 3)])
+
+
+def test_rename_needs_priors_of_the_new_labels():
+    clf = learned(FFNBClassifier(random_state=0, priors={0: 1, 1: 2}), [0, 1])
+    with unchanged(clf), pytest.raises(ValueError, match=r"none for \[3\]"):
+        clf.rename({0: 3})
+    clf.set_params(priors={0: 1, 1: 2, 3: 1}).rename({0: 3})
+    assert_array_equal(clf.classes_, [1, 3])
+
+
+def test_pipeline_renames_in_its_last_step():
+    pipeline = make_continual_pipeline(FFNBClassifier(random_state=0))
+    learned(pipeline, [0, 1]).rename({0: 3})
+    assert_array_equal(pipeline.classes_, [1, 3])
+
+
+# ---- samples that are forgotten
+
+
+def test_forgotten_samples_leave_scores_as_if_never_learned():
+    digits, labels = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    is_gone = rng.random(len(labels)) < 0.2
+    is_gone[labels == 9] = True
+    clf = exact().fit(digits, labels).forget_samples(digits[is_gone], labels[is_gone])
+    expected = exact().fit(digits[~is_gone], labels[~is_gone])
+    assert_array_equal(clf.classes_, np.arange(9))
+    assert_array_equal(clf.class_counts_, expected.class_counts_)
+    scores = expected.decision_function(digits)
+    tolerance = 1e-7 * np.abs(scores).max()
+    assert_allclose(clf.decision_function(digits), scores, rtol=1e-7, atol=tolerance)
+
+
+@pytest.mark.parametrize("load_table", [load_iris, load_wine, load_breast_cancer])
+def test_samples_of_columns_of_unlike_units_are_forgotten(load_table):
+    samples, labels = load_table(return_X_y=True)
+    is_gone = np.random.default_rng(0).random(len(labels)) < 0.3
+    clf = exact()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        clf.fit(samples, labels)
+        expected = exact().fit(samples[~is_gone], labels[~is_gone])
+    clf.forget_samples(samples[is_gone], labels[is_gone])
+    scores = expected.decision_function(samples)
+    tolerance = 1e-7 * np.abs(scores).max()
+    assert_allclose(clf.decision_function(samples), scores, rtol=1e-7, atol=tolerance)
+
+
+def test_samples_are_forgotten_with_their_weights_and_all_samples_leave_nothing():
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, 40)
+    now = CODES < 2
+    clf = exact().fit(X[now], CODES[now], sample_weight=weights)
+    clf.forget_samples(X[:10], CODES[:10], sample_weight=weights[:10])
+    expected = exact().fit(X[10:40], CODES[10:40], sample_weight=weights[10:])
+    assert_allclose(clf.decision_function(X), expected.decision_function(X), rtol=1e-7, atol=1e-7)
+    clf.forget_samples(X[10:40], CODES[10:40], sample_weight=weights[10:])
+    with pytest.raises(NotFittedError):
+        clf.predict(X)
+
+
+def test_forget_samples_refuses_what_was_not_learned():
+    clf = learned(exact(), [0, 1], classes=[5])
+    with unchanged(clf), pytest.raises(ValueError, match=r"learned; got \[5\], known are \[0, 1"):
+        clf.forget_samples(X[:1], [5])
+    with unchanged(clf), pytest.raises(ValueError, match=r"negative variance|outside"):
+        clf.forget_samples(X[:1] + 100.0, [0])
+    with unchanged(clf), pytest.raises(ValueError, match="larger than that of the class"):
+        clf.forget_samples(X[:20], CODES[:20], sample_weight=np.full(20, 2.0))
+
+
+@pytest.mark.parametrize("model", [estimator(rank=None), FFNBClassifier(random_state=0)])
+def test_forget_samples_needs_exact_moments(model):
+    clf = learned(model, [0, 1], [2])
+    with unchanged(clf), pytest.raises(ValueError, match="rank=None and band_size=0"):
+        clf.forget_samples(X[:1], CODES[:1])

@@ -1,6 +1,7 @@
-"""Change what was learned without samples: forget, decay and merge."""
+"""Change what was learned without samples: forget, decay, rename and merge."""
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from math import isnan
 from numbers import Real
@@ -9,12 +10,21 @@ import numpy as np
 from sklearn.utils.validation import check_scalar
 
 from .._inputs.labels import check_labels, label_positions
+from ..core.device import resolve_device
 from ..core.messages import level_of_user
-from ..core.revision import decay_classes, forget_classes, merge_models
+from ..core.revision import (
+    decay_classes,
+    forget_classes,
+    join_classes,
+    merge_models,
+    subtract_samples,
+)
+from .learning import task_on
 from .priors import check_priors
 from .settings import check_mergeable
+from .validation import check_samples
 
-__all__ = ["check_and_merge", "decay", "forget", "merge_states"]
+__all__ = ["check_and_merge", "decay", "forget", "forget_samples", "merge_states", "rename"]
 
 # Weight of a class below which it does not decay, so that an endless stream does not end in 0.
 _LIGHTEST = 1e-20
@@ -29,6 +39,43 @@ def forget(state, classes):
     _warn_of_trace(state, labels)
     model = forget_classes(state.model, numbers)
     return state.without(labels, model)
+
+
+def forget_samples(estimator, state, X, y, sample_weight):
+    """Return the state without samples; None if no class is left."""
+    if state.model.settings.rank is not None or state.model.features.bands:
+        raise ValueError(
+            "forget_samples needs an estimator that has learned with rank=None and band_size=0: "
+            "truncated moments and trained bands do not tell which part of them a sample is."
+        )
+    X, y, _, weights, _ = check_samples(
+        estimator, X, y, classes=None, sample_weight=sample_weight, state=state
+    )
+    unknown = np.setdiff1d(y, state.arrived)
+    if len(unknown):
+        raise ValueError(
+            f"y must hold labels that were learned; got {unknown.tolist()}, known are "
+            f"{np.sort(state.arrived).tolist()}."
+        )
+    if not len(y):
+        return state
+    labels, codes = np.unique(y, return_inverse=True)
+    numbers, _ = label_positions(labels, state.arrived)
+    task = task_on(resolve_device(estimator.device), state, X, codes, weights)
+    try:
+        model, gone = subtract_samples(state.model, task, numbers.tolist())
+    except ValueError as error:
+        raise ValueError(
+            f"X and y must be samples that were learned, with these weights: {error}."
+        ) from error
+    _warn_of_trace(state, labels)
+    state = replace(state, model=model)
+    if not gone:
+        return state
+    if len(gone) == len(state.arrived):
+        return None
+    gone_labels = state.arrived[gone]
+    return state.without(gone_labels, forget_classes(model, gone))
 
 
 def _warn_of_trace(state, labels):
@@ -62,6 +109,52 @@ def decay(state, factor, classes):
             decaying.append(number)
     model = decay_classes(state.model, factor, decaying)
     return replace(state, model=model)
+
+
+def rename(state, mapping, priors, device):
+    """Return the state with new labels; classes whose new labels are equal are joined."""
+    names = _new_names(state, mapping)
+    renamed = state.renamed(names)
+    if len(renamed.arrived) < len(state.arrived) and state.model.features.bands:
+        raise ValueError(
+            "mapping must not join classes of an estimator with trained bands, whose neurons were "
+            "fitted to the old classes; give each class a label of its own, or learn with "
+            "band_size=0."
+        )
+    check_priors(priors, renamed.arrived)
+    groups = [[] for _ in renamed.arrived]
+    numbers = {label: number for number, label in enumerate(renamed.arrived.tolist())}
+    for old_number, old_label in enumerate(state.arrived.tolist()):
+        new_label = names.get(old_label, old_label)
+        new_number = numbers[new_label]
+        groups[new_number].append(old_number)
+    model = join_classes(state.model, groups, device=device)
+    return replace(renamed, model=model)
+
+
+def _new_names(state, mapping):
+    """Return a dictionary of new labels by old labels; raise if a mapping is not valid."""
+    if not isinstance(mapping, Mapping):
+        raise TypeError(
+            "mapping must be a dictionary of new labels by old labels; got "
+            f"{type(mapping).__name__}."
+        )
+    old_labels = check_labels(list(mapping), state.classes, "mapping")
+    unknown = np.setdiff1d(old_labels, state.classes)
+    if len(unknown):
+        raise ValueError(
+            f"mapping must rename labels in classes_; got {unknown.tolist()}, known are "
+            f"{state.classes.tolist()}."
+        )
+    new_labels = check_labels(list(mapping.values()), state.classes, "new labels in mapping")
+    kept_labels = np.setdiff1d(state.classes, old_labels)
+    taken = np.intersect1d(new_labels, kept_labels)
+    if len(taken):
+        raise ValueError(
+            f"new labels in mapping must not be labels of other classes; got {taken.tolist()}. To "
+            "join classes, name each of them in mapping: {1: 2, 2: 2} joins 1 and 2."
+        )
+    return dict(zip(old_labels.tolist(), new_labels.tolist(), strict=True))
 
 
 def _learned_labels(state, classes):

@@ -69,6 +69,12 @@ class State:
         return np.array([moments.weight for moments in self.model.moments])
 
     @property
+    def class_counts(self):
+        """Total sample weight of each entry of `classes`; 0 for labels not seen."""
+        counts = self.by_class([self.class_weights], 0.0)
+        return counts[0]
+
+    @property
     def n_samples(self):
         """Number of samples learned."""
         return sum(moments.n_samples for moments in self.model.moments)
@@ -116,6 +122,27 @@ class State:
             task_classes=_tasks_without(self.task_classes, labels),
         )
 
+    def renamed(self, names):
+        """Return the state with new labels, given by their old labels; it still lacks its model."""
+        repair_labels = self.repair_labels
+        if repair_labels is not None:
+            repair_labels = _new_labels(repair_labels, names)
+        task_classes = []
+        earlier_labels = self.classes[:0]
+        for task in self.task_classes:
+            labels = _new_labels(task, names)
+            # A joined class belongs to the first of its tasks.
+            labels = np.setdiff1d(labels, earlier_labels)
+            if len(labels):
+                task_classes.append(labels)
+                earlier_labels = np.union1d(earlier_labels, labels)
+        return replace(
+            self,
+            repair_labels=repair_labels,
+            classes=_new_labels(self.classes, names),
+            task_classes=tuple(task_classes),
+        )
+
     def merged(self, other):
         """Return the state with the labels of another state, which still lacks its model."""
         repair_labels = self.repair_labels
@@ -127,6 +154,14 @@ class State:
             classes=np.union1d(self.classes, other.classes),
             task_classes=self.task_classes + _tasks_without(other.task_classes, self.arrived),
         )
+
+
+def _new_labels(labels, names):
+    """Return the sorted new labels of some labels; those without a new name keep theirs."""
+    if not len(labels):
+        return labels
+    new_labels = [names.get(label, label) for label in labels.tolist()]
+    return np.unique(new_labels)
 
 
 def _tasks_without(task_classes, labels):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from .device import Array, as_array, as_tensor
-from .linalg import LEAST_ENERGY, LENGTH_ROUNDING
+from .linalg import LEAST_ENERGY, LENGTH_ROUNDING, SUM_ROUNDING
 from .scatter import (
     Rank,
     Scatter,
@@ -24,6 +24,10 @@ from .scatter import (
     n_auto_axes,
     pack_factor,
 )
+
+# Energy and weight, relative to those of a class, that count as rounding if samples are subtracted:
+# a factor lacks axes of up to 1e-13 of the energy, and there are hundreds of axes.
+_SUBTRACTION_ROUNDING = 1e-10
 
 Columns = npt.NDArray[np.intp] | slice
 
@@ -254,6 +258,71 @@ def merge(
     for each in parts:
         residual = residual + each.residual
     return replace(union, residual=residual)
+
+
+def subtract(
+    moments: ClassMoments, removed: ClassMoments, *, device: torch.device
+) -> ClassMoments | None:
+    r"""Return the moments of a class without some of its samples; None if none remain.
+
+    Both have exact scatters. The rows of V are the axes of F, and B has the rows of
+    the removed samples (their factor, and the row of their mean as in `merge`). Along the axes,
+
+    .. math:: V (F^\top F - B^\top B) V^\top
+
+    remains. It is diagonal after a turn of the axes.
+
+    Raise `ValueError` if samples of the class cannot have these moments.
+    """
+    weight = moments.weight - removed.weight
+    whole = _place(moments, device)
+    gone = _place(removed, device)
+    least_weight = _SUBTRACTION_ROUNDING * moments.weight
+    if weight < -least_weight:
+        raise ValueError(
+            f"the weight of the samples, {removed.weight:.6g}, is larger than that of the class, "
+            f"{moments.weight:.6g}"
+        )
+    blocks = [gone.rows]
+    gap = whole.mean - gone.mean
+    is_empty = weight <= least_weight
+    if is_empty:
+        blocks.append(moments.weight**0.5 * gap[None])
+    else:
+        between = moments.weight * (removed.weight / weight)
+        blocks.append(between**0.5 * gap[None])
+    rows = torch.cat(blocks)
+    # The shortest rows of a factor are rounding, and so not orthogonal.
+    spreads = torch.linalg.vector_norm(whole.rows, dim=0)
+    spreads = torch.where(spreads > 0.0, spreads, 1.0)
+    _, lengths, axes = torch.linalg.svd(whole.rows / spreads, full_matrices=False)
+    rows = rows / spreads
+    coordinates = rows @ axes.T
+    outside = rows - coordinates @ axes
+    trace = lengths.square().sum()
+    rounding = _SUBTRACTION_ROUNDING * trace
+    rounding = rounding + moments.weight * (LENGTH_ROUNDING * whole.mean / spreads).square().sum()
+    if bool(outside.square().sum() > rounding):
+        raise ValueError("the samples lie outside the subspace of the samples of the class")
+    scatter = torch.diag(lengths.square()) - coordinates.T @ coordinates
+    energies, directions = torch.linalg.eigh(scatter)
+    if bool((energies < -rounding).any()):
+        raise ValueError("the class would have a negative variance")
+    if is_empty:
+        return None
+    norm_share = removed.weight_norm / moments.weight_norm
+    remaining_norm_share = 1.0 - norm_share**2
+    if remaining_norm_share <= 0.0:
+        raise ValueError("the squared weights of the samples are larger than those of the class")
+    is_kept = energies > SUM_ROUNDING * trace
+    kept_rows = (energies[is_kept].sqrt() * directions[:, is_kept]).T @ axes * spreads
+    # A column in which no other sample differs would keep rounding.
+    is_constant = kept_rows.square().sum(0) < _SUBTRACTION_ROUNDING * spreads.square()
+    kept_rows[:, is_constant] = 0.0
+    mean = whole.mean + removed.weight / weight * gap
+    weight_norm = moments.weight_norm * remaining_norm_share**0.5
+    remaining = _Part(weight, weight_norm, mean, kept_rows)
+    return _moments_of_union([remaining], None, None)
 
 
 def merge_classes(

@@ -1,4 +1,4 @@
-"""Merge models; forget classes, or decay them."""
+"""Merge models; forget, decay or join classes."""
 
 from collections import defaultdict
 from collections.abc import Container, Sequence
@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from .bands.old_classes import append_band
-from .class_moments import merge_classes
+from .class_moments import merge, merge_classes, subtract
 from .device import plain_torch
 from .likeness import LeftOutLikeness, pooled_likeness
-from .model import Model
+from .model import Model, Task, updated_moments
 
 
 def forget_classes(model: Model, gone: Sequence[int]) -> Model:
@@ -51,6 +51,72 @@ def decay_classes(model: Model, factor: float, positions: Container[int]) -> Mod
         if label in positions:
             moments[label] = each.scale_weights(factor)
     return replace(model, moments=tuple(moments), inputs_past=None, earlier=None)
+
+
+@plain_torch
+def subtract_samples(model: Model, task: Task, numbers: Sequence[int]) -> tuple[Model, list[int]]:
+    """Return a model without samples, and the numbers of the classes of which nothing remains.
+
+    The classes of the samples are numbered from 0; `numbers` has their numbers in the model. The
+    moments of classes of which nothing remains stay, for `forget_classes`.
+    """
+    blank = replace(model, moments=(), inputs_past=None, earlier=None)
+    moments = list(model.moments)
+    gone = []
+    for number, removed in zip(numbers, updated_moments(blank, task), strict=True):
+        if moments[number].residual.any() or removed.residual.any():
+            raise ValueError("the scatter of the class is not stored exactly")
+        remaining = subtract(moments[number], removed, device=task.classes.device)
+        if remaining is None:
+            gone.append(number)
+        else:
+            moments[number] = remaining
+    return replace(model, moments=tuple(moments), inputs_past=None, earlier=None), gone
+
+
+@plain_torch
+def join_classes(model: Model, groups: Sequence[Sequence[int]], *, device: torch.device) -> Model:
+    """Return a model whose classes are groups of the classes of a model, given by their numbers.
+
+    Each class is in one group. The moments of a group are those of all its samples.
+    """
+    pairs = model.features.shared.pairs()
+    moments = []
+    left_out = []
+    for group in groups:
+        members = [model.moments[number] for number in group]
+        joined = members[0]
+        if len(members) > 1:
+            joined = merge(
+                members, model.settings.rank, device=device, pairs=pairs, with_spare=True
+            )
+        moments.append(joined)
+        left_out.append(_join_left_out(model, group))
+    while left_out and not len(left_out[-1].values):
+        left_out.pop()
+    n_newest = model.n_newest
+    if len(groups) < len(model.moments):
+        n_newest = 0
+    return replace(
+        model,
+        moments=tuple(moments),
+        inputs_past=None,
+        earlier=None,
+        n_newest=n_newest,
+        left_out=tuple(left_out),
+    )
+
+
+def _join_left_out(model: Model, group: Sequence[int]) -> LeftOutLikeness:
+    """Return the left-out likeness of a group of classes."""
+    summands = []
+    for number in group:
+        if number < len(model.left_out):
+            weight = model.moments[number].weight
+            summands.append((model.left_out[number], weight))
+    if len(summands) == 1:
+        return summands[0][0]
+    return pooled_likeness(summands)
 
 
 @plain_torch

@@ -1,5 +1,6 @@
 """A pipeline that learns task by task."""
 
+from collections.abc import Mapping
 from copy import copy
 from typing import Any, ClassVar, Self
 
@@ -552,6 +553,23 @@ class ContinualPipeline(Pipeline):
             The pipeline. It is unchanged if an error is raised.
         """
         return self._change_last_step("decay", factor, classes)
+
+    @available_if(_last_step_has("rename"))
+    @exclusive
+    def rename(self, mapping: Mapping[Any, Any]) -> Self:
+        """Rename classes in the last step, and join classes whose new labels are equal.
+
+        Parameters
+        ----------
+        mapping : dict
+            New labels by old labels, as the last step takes them.
+
+        Returns
+        -------
+        self : ContinualPipeline
+            The pipeline. It is unchanged if an error is raised.
+        """
+        return self._change_last_step("rename", mapping)
 
     @available_if(_last_step_has("merge"))
     @exclusive

@@ -1,8 +1,9 @@
 """Save an estimator to a file, and load it."""
 
+import io
 import os
 from collections.abc import Callable, Collection, Mapping
-from typing import Protocol, Self
+from typing import IO, Protocol, Self
 
 import numpy
 import sklearn
@@ -31,11 +32,11 @@ class Estimator(Protocol):
         """Set parameters; return the estimator."""
 
 
-def save(estimator: Estimator, path: str | os.PathLike[str]) -> None:
+def save(estimator: Estimator, path: str | os.PathLike[str] | IO[bytes]) -> None:
     """Save an estimator to a file that can be loaded without running code.
 
     The file holds the parameters and the learned state, as JSON and arrays with a SHA-256 digest.
-    At any time, `path` is either the complete old file or the complete new file.
+    At any time, a path is either the complete old file or the complete new file.
 
     Parameters
     ----------
@@ -45,15 +46,16 @@ def save(estimator: Estimator, path: str | os.PathLike[str]) -> None:
         `Normalizer`, `HashingVectorizer`, `FeatureHasher` and `FrozenEstimator`; or a `Pipeline` or
         `ContinualPipeline` of these. If skops is installed, any other estimator of scikit-learn
         too. The estimator may be fitted or unfitted, and is not changed.
-    path : str or path
-        File to write. An existing file is replaced.
+    path : str, path or binary file object
+        File to write. An existing file is replaced. A file object needs the method `write`, and
+        gets all bytes in one call.
 
     Raises
     ------
     ImportError
         If a step is stored with skops, and skops is not installed.
     TypeError
-        If the estimator, a step or a parameter has another type.
+        If the estimator, a step, a parameter or `path` has another type.
     ValueError
         If a parameter is not valid, or a value cannot be stored: a cache of a pipeline, labels
         that are objects other than strings, estimators nested more than 8 levels deep, or parts
@@ -85,6 +87,7 @@ def save(estimator: Estimator, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(estimator, BaseEstimator):
         raise TypeError(f"estimator must be an estimator; got {type(estimator).__name__}.")
+    _check_file(path, "write")
     writer = Writer()
     content = {
         "format": FORMAT,
@@ -96,9 +99,53 @@ def save(estimator: Estimator, path: str | os.PathLike[str]) -> None:
         },
         "estimator": writer.write(estimator),
     }
-    with replaced_file(path) as file:
-        write_container(file, content, writer.arrays)
-        _check_written(file, writer)
+    if _is_path(path):
+        with replaced_file(path) as file:
+            _write_checked(file, content, writer)
+        return
+    buffer = io.BytesIO()
+    _write_checked(buffer, content, writer)
+    _write_bytes(path, buffer.getbuffer())
+
+
+def _is_path(path):
+    """Return whether a file is named by its path; an object that is opened is not."""
+    return isinstance(path, str | bytes | os.PathLike)
+
+
+def _check_file(path, method):
+    """Raise `TypeError` unless a file is a path or a binary file object with a method."""
+    is_binary = callable(getattr(path, method, None)) and not isinstance(path, io.TextIOBase)
+    if not _is_path(path) and not is_binary:
+        raise TypeError(
+            f"path must be a path or a binary file object with the method {method}; got "
+            f"{type(path).__name__}."
+        )
+
+
+def _write_bytes(file, data):
+    """Write bytes to a file object; raise `OSError` if it does not take all of them."""
+    n_written = file.write(data)
+    # The return value is optional: writers beside those of `io` return None.
+    if isinstance(n_written, int) and n_written < len(data):
+        raise OSError(f"the file object has written {n_written} of {len(data)} bytes.")
+
+
+def _read_bytes(file):
+    """Return a buffer with the bytes of a file object from its position to its end."""
+    data = file.read()
+    if not isinstance(data, bytes | bytearray):
+        raise TypeError(
+            f"path must be a binary file object, whose read returns bytes; got "
+            f"{type(data).__name__} from it."
+        )
+    return io.BytesIO(data)
+
+
+def _write_checked(file, content, writer):
+    """Write a container to an empty file, and raise unless `load` accepts it."""
+    write_container(file, content, writer.arrays)
+    _check_written(file, writer)
 
 
 def _check_written(file, writer):
@@ -116,7 +163,7 @@ def _check_written(file, writer):
 
 
 def load(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | IO[bytes],
     *,
     factories: Mapping[str, Callable[..., torch.nn.Module] | str] | None = None,
     trusted: Collection[str | type] = (),
@@ -127,8 +174,9 @@ def load(
 
     Parameters
     ----------
-    path : str or path
-        File to read.
+    path : str, path or binary file object
+        File to read. A file object needs the method `read`, and is read from its position to its
+        end.
     factories : dict of str to callable or str, default=None
         Values of `backbone` for `TorchFeatureExtractor`, by the dotted name in the file. A factory
         is code, and the file holds no code. `ConvNet` and `SkeletonGCN` need no entry.
@@ -154,7 +202,8 @@ def load(
     ImportError
         If the file has a step that is stored with skops, and skops is not installed.
     TypeError
-        If `factories` is not a dictionary, or `trusted` not a list of names and types.
+        If `path` is neither a path nor a binary file object, `factories` is not a dictionary, or
+        `trusted` not a list of names and types.
     OSError
         If the file is missing or cannot be read.
     """
@@ -166,15 +215,24 @@ def load(
     if not isinstance(trusted, list | tuple | set):
         raise TypeError(f"trusted must be a list of types or of their names; got {trusted!r}.")
     trusted_names = {_dotted_name(trusted_type) for trusted_type in trusted}
+    _check_file(path, "read")
+    if not _is_path(path):
+        buffer = _read_bytes(path)
+        return _read_file(buffer, "the file object", factories, trusted_names)
     with open(path, "rb") as file:
-        try:
-            file_size = file.seek(0, 2)
-            budget = Budget(file_size)
-            content, arrays = read_container(file, budget)
-            reader = Reader(arrays, dict(factories or {}), trusted_names, budget)
-            return _read_estimator(content, reader)
-        except ModelFileError as error:
-            raise ModelFileError(f"{str(path)!r}: {error}") from error
+        return _read_file(file, repr(str(path)), factories, trusted_names)
+
+
+def _read_file(file, name, factories, trusted_names):
+    """Return the estimator in an open file, whose name appears in errors."""
+    try:
+        file_size = file.seek(0, 2)
+        budget = Budget(file_size)
+        content, arrays = read_container(file, budget)
+        reader = Reader(arrays, dict(factories or {}), trusted_names, budget)
+        return _read_estimator(content, reader)
+    except ModelFileError as error:
+        raise ModelFileError(f"{name}: {error}") from error
 
 
 def _dotted_name(trusted_type: str | type) -> str:

@@ -1,5 +1,6 @@
 """What is loaded is what was saved: parameters, predictions, and all that is learned later."""
 
+import io
 import pickle
 from dataclasses import replace
 from enum import Enum, IntEnum
@@ -548,3 +549,61 @@ def test_arguments_and_results_have_types(function):
     types = get_type_hints(function)
     assert types.keys() == {*signature(function).parameters, "return"}
     assert Any not in types.values()
+
+
+def test_a_file_object_holds_the_bytes_of_the_file(tmp_path):
+    clf = learned(FFNBClassifier(random_state=0), [0, 1], [2])
+    path = tmp_path / "model.ffnb"
+    save(clf, path)
+    buffer = io.BytesIO(b"header")
+    buffer.seek(0, 2)
+    save(clf, buffer)
+    assert buffer.getvalue() == b"header" + path.read_bytes()
+    buffer.seek(len(b"header"))
+    assert_array_equal(load(buffer).predict_proba(X), clf.predict_proba(X))
+    with open(path, "rb") as file:
+        assert_array_equal(load(file).predict_proba(X), clf.predict_proba(X))
+
+
+class Pipe:
+    """Pipe that knows neither its position nor its end."""
+
+    def __init__(self):
+        self.data = b""
+
+    def write(self, data):
+        self.data += bytes(data)
+
+    def read(self):
+        return self.data
+
+
+def test_a_pipe_without_seek_is_written_and_read():
+    clf = learned(FFNBClassifier(random_state=0), [0, 1], [2])
+    pipe = Pipe()
+    save(clf, pipe)
+    assert_array_equal(load(pipe).predict_proba(X), clf.predict_proba(X))
+
+
+def test_errors_of_file_objects_name_the_reason(tmp_path):
+    clf = learned(FFNBClassifier(random_state=0), [0, 1], [2])
+    for wrong in (None, 3, io.StringIO()):
+        with pytest.raises(TypeError, match="path must be a path or a binary file object"):
+            save(clf, wrong)
+        with pytest.raises(TypeError, match="path must be a path or a binary file object"):
+            load(wrong)
+    with pytest.raises(ModelFileError, match="the file object: the file is cut short"):
+        load(io.BytesIO(b"some bytes"))
+    texts = Pipe()
+    texts.data = "text"
+    with pytest.raises(TypeError, match="read returns bytes; got str"):
+        load(texts)
+
+
+def test_a_file_object_that_takes_a_part_of_the_bytes_is_an_error():
+    class FullDisk(io.BytesIO):
+        def write(self, data):
+            return super().write(data[:10])
+
+    with pytest.raises(OSError, match="has written 10 of"):
+        save(learned(FFNBClassifier(random_state=0), [0, 1]), FullDisk())
