@@ -720,6 +720,34 @@ def test_samples_of_columns_of_unlike_units_are_forgotten(load_table):
     assert_allclose(clf.decision_function(samples), scores, rtol=1e-7, atol=tolerance)
 
 
+@pytest.mark.parametrize("n_gone", [5, 300])
+def test_columns_in_which_a_class_is_constant_do_not_disturb_what_remains(n_gone):
+    # Many pixels are constant in a class, but not zero once the columns are standardised.
+    digits, labels = load_digits(return_X_y=True)
+    digits = (digits - digits.mean(0)) / np.maximum(digits.std(0), 1e-3)
+    clf = exact().fit(digits, labels).forget_samples(digits[:n_gone], labels[:n_gone])
+    scores = exact().fit(digits[n_gone:], labels[n_gone:]).decision_function(digits)
+    tolerance = 1e-7 * np.abs(scores).max()
+    assert_allclose(clf.decision_function(digits), scores, rtol=1e-7, atol=tolerance)
+
+    # The first pixel is constant in all classes.
+    other = digits[n_gone : n_gone + 1].copy()
+    other[0, 0] += 1.0
+    remaining = clf.decision_function(digits)
+    with pytest.raises(ValueError, match="differ in a column"):
+        clf.forget_samples(other, labels[n_gone : n_gone + 1])
+    assert_array_equal(clf.decision_function(digits), remaining)
+
+
+def test_samples_are_forgotten_where_the_columns_are_standardised():
+    digits, labels = load_digits(return_X_y=True)
+    clf = exact(scale=True).fit(digits, labels)
+    accuracy = clf.score(digits, labels)
+    with pytest.warns(UserWarning, match="standardis"):
+        clf.forget_samples(digits[:5], labels[:5])
+    assert clf.score(digits, labels) > accuracy - 0.005
+
+
 def test_samples_are_forgotten_with_their_weights_and_all_samples_leave_nothing():
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 40)
     now = CODES < 2

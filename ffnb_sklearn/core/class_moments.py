@@ -292,16 +292,22 @@ def subtract(
         between = moments.weight * (removed.weight / weight)
         blocks.append(between**0.5 * gap[None])
     rows = torch.cat(blocks)
-    # The shortest rows of a factor are rounding, and so not orthogonal.
+    # The scatter of a column in which the class is constant is rounding, and so is what rows have
+    # there. Scaled by its own size it would count as much as a true column.
     spreads = torch.linalg.vector_norm(whole.rows, dim=0)
-    spreads = torch.where(spreads > 0.0, spreads, 1.0)
-    _, lengths, axes = torch.linalg.svd(whole.rows / spreads, full_matrices=False)
-    rows = rows / spreads
+    noise = LENGTH_ROUNDING * moments.weight**0.5 * whole.mean.abs()
+    varies = spreads > noise
+    if bool((torch.linalg.vector_norm(rows, dim=0) > noise)[~varies].any()):
+        raise ValueError("the samples differ in a column in which the class is constant")
+    inverse_spreads = torch.where(varies, 1.0 / spreads, 0.0)
+    # The shortest rows of a factor are rounding, and so not orthogonal.
+    _, lengths, axes = torch.linalg.svd(whole.rows * inverse_spreads, full_matrices=False)
+    rows = rows * inverse_spreads
     coordinates = rows @ axes.T
     outside = rows - coordinates @ axes
     trace = lengths.square().sum()
-    rounding = _SUBTRACTION_ROUNDING * trace
-    rounding = rounding + moments.weight * (LENGTH_ROUNDING * whole.mean / spreads).square().sum()
+    relative_noise = noise * inverse_spreads
+    rounding = _SUBTRACTION_ROUNDING * trace + relative_noise.square().sum()
     if bool(outside.square().sum() > rounding):
         raise ValueError("the samples lie outside the subspace of the samples of the class")
     scatter = torch.diag(lengths.square()) - coordinates.T @ coordinates
