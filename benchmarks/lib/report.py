@@ -1,6 +1,7 @@
 """Turn the records of single runs into tables, with a header that says where they come from."""
 
 import argparse
+import ast
 import csv
 import datetime
 import os
@@ -57,6 +58,18 @@ def command_line(doc, *, rows="single runs", quick=None, data=False, threads=Tru
         add("--quick", action="store_true", help=quick)
     add("--out", nargs="+", type=output_path, default=[], help=f".md: the report, .csv: {rows}")
     return parser
+
+
+def read_settings(text):
+    """Read parameters of FFNB such as ``refresh=.1,rank=None``; an empty text is the default."""
+    settings = {}
+    for pair in filter(None, text.split(",")):
+        name, value = pair.split("=")
+        try:
+            settings[name] = ast.literal_eval(value)
+        except ValueError:
+            settings[name] = value
+    return settings
 
 
 def table(columns, rows):

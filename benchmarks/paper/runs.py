@@ -83,7 +83,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Plan:
-    """What all rows share; see the command line of `paper.py`.
+    """Options that all rows share; see the command line of `paper.py`.
 
     With `shuffled` the training rows come in another order.
     """

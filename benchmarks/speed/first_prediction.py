@@ -1,10 +1,12 @@
 """Measure what a user waits for and stores: learning, the first prediction, and the sizes.
 
-Classes arrive two per task. Each case runs on the machine as it is, and beside busy processes.
+Classes arrive in ten tasks, or two per task if there are fewer than twenty. Each case runs on the
+machine as it is, and beside busy processes; each of several settings is measured.
 Sizes are those of the file that `save` writes, and of the pickle before and after a prediction.
 
     python -m benchmarks.speed.first_prediction --threads 1 --out first.md first.csv
     python -m benchmarks.speed.first_prediction --busy 0 1 2 --repeats 10 --cases digits
+    python -m benchmarks.speed.first_prediction --settings "" band_size=1 --cases "100 x 100 x 1280"
     python -m benchmarks.speed.first_prediction --quick
 """
 
@@ -18,7 +20,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from benchmarks.lib.clock import alternate, seconds_of, state_megabytes
-from benchmarks.lib.report import command_line, page, run_and_publish, table
+from benchmarks.lib.report import command_line, page, read_settings, run_and_publish, table
 from benchmarks.lib.sets import load_group
 from ffnb_sklearn import FFNBClassifier, class_incremental_tasks, save
 
@@ -39,12 +41,22 @@ def cifar(options):
     return split.X, split.y
 
 
-# Classes x samples of each x inputs.
+# Classes, samples of each, inputs.
+SHAPES = [
+    (10, 100, 20),
+    (100, 50, 384),
+    (200, 50, 384),
+    (50, 140, 384),
+    (4, 10, 10_000),
+    (100, 100, 1280),
+    (20, 50, 2048),
+    (1000, 10, 256),
+]
 CASES = {
     "digits": lambda options: load_digits(return_X_y=True),
     **{
         "{} x {} x {}".format(*case): lambda options, case=case: gaussian_rows(*case)
-        for case in [(10, 100, 20), (100, 50, 384), (200, 50, 384), (50, 140, 384), (4, 10, 10_000)]
+        for case in SHAPES
     },
     "CIFAR-100": cifar,
 }
@@ -73,7 +85,8 @@ def _never_rest():
 def one_round(X, y, parameters):
     """Return the seconds of each step, and the sizes in megabytes."""
     clf = FFNBClassifier(random_state=0, **parameters)
-    tasks = class_incremental_tasks(y, classes_per_task=2)
+    n_classes = len(np.unique(y))
+    tasks = class_incremental_tasks(y, classes_per_task=max(2, n_classes // 10))
 
     def learn():
         for task in tasks:
@@ -99,29 +112,42 @@ def run(options):
         X, y = CASES[name](options)
         if options.quick:
             X, y = X[:200], y[:200]
-        measure = partial(one_round, X, y, options.parameters)
         for n_busy in options.busy:
-            with busy_processes(n_busy):
-                rounds = alternate({"": measure}, options.repeats)
-            medians = {key: float(np.median(rounds[key])) for key in (*STEPS, *SIZES)}
-            worst = float(rounds["first prediction"].max())
-            records.append({"case": name, "busy": n_busy, **medians, "slowest first": worst})
+            for settings in options.settings:
+                measure = partial(one_round, X, y, settings)
+                with busy_processes(n_busy):
+                    rounds = alternate({"": measure}, options.repeats)
+                medians = {key: float(np.median(rounds[key])) for key in (*STEPS, *SIZES)}
+                worst = float(rounds["first prediction"].max())
+                record = {"case": name, "settings": _text(settings), "busy": n_busy}
+                records.append({**record, **medians, "slowest first": worst})
     return records
+
+
+def _text(settings):
+    """Write settings as on the command line."""
+    return ",".join(f"{name}={value}" for name, value in settings.items()) or "default"
 
 
 def report(records, options, environment):
     """Return the table as Markdown."""
     notes = [
-        f"random_state=0, other parameters {options.parameters or 'default'}; two classes per "
-        f"task; data of seed 0; medians of {options.repeats} rounds",
+        "random_state=0; ten tasks, or two classes per task if there are fewer than twenty; data "
+        f"of seed 0; medians of {options.repeats} rounds",
         "first prediction: of one row; later prediction: of up to 1000 rows",
     ]
-    columns = ["case", "busy", *STEPS, "slowest first", *SIZES]
+    columns = ["case", "settings", "busy", *STEPS, "slowest first", *SIZES]
     rows = [
-        [one["case"], one["busy"], *(f"{one[name]:.3g}" for name in columns[2:])] for one in records
+        [
+            record["case"],
+            record["settings"],
+            record["busy"],
+            *(f"{record[name]:.3g}" for name in columns[3:]),
+        ]
+        for record in records
     ]
-    heads = ["classes x samples x inputs", "busy processes"]
-    heads += [f"{name}, s" for name in columns[2:7]] + columns[7:]
+    heads = ["classes x samples x inputs", "settings", "busy processes"]
+    heads += [f"{name}, s" for name in columns[3:8]] + columns[8:]
     return page("The first prediction after learning", environment, notes, table(heads, rows))
 
 
@@ -131,12 +157,11 @@ def main(arguments=None):
     add = parser.add_argument
     add("--cases", nargs="+", choices=list(CASES), default=list(CASES)[:-1])
     add("--busy", nargs="+", type=int, default=[0], help="numbers of busy processes beside")
-    add("--shared", type=int, help="shared_band_size; default: that of the classifier")
+    add("--settings", nargs="+", type=read_settings, default=[{}], help="of FFNB: band_size=1")
     add("--repeats", type=int, default=3)
     options = parser.parse_args(arguments)
     if options.quick:
         options.cases, options.repeats = ["digits"], 1
-    options.parameters = {} if options.shared is None else {"shared_band_size": options.shared}
     run_and_publish(run, report, options)
 
 

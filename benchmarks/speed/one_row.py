@@ -1,4 +1,4 @@
-"""One row at a time: predict a row, then learn it, beside the classifiers of river.
+"""Predict a row, then learn it, and compare with the classifiers of river.
 
 Accuracy, rows per second and size on two sets of images, two generated streams whose classes arrive
 one after another, and a stream that drifts. river ships the image segments, the drift and most of
@@ -9,7 +9,6 @@ the other classifiers: python -m pip install river
     python -m benchmarks.speed.one_row --streams digits --classifiers FFNB "naive Bayes"
 """
 
-import ast
 import importlib
 import sys
 import time
@@ -23,7 +22,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_digits, make_blobs, make_classification
 from sklearn.naive_bayes import GaussianNB
 
-from benchmarks.lib.report import command_line, page, run_and_publish, table
+from benchmarks.lib.report import command_line, page, read_settings, run_and_publish, table
 from ffnb_sklearn import FFNBClassifier, evaluate_prequential
 from ffnb_sklearn.exceptions import ColumnUnitsWarning
 
@@ -286,25 +285,19 @@ def report(records, options, environment):
     return page("One row at a time", environment, notes, table(COLUMNS, cells))
 
 
-def settings(text):
-    """Read parameters of FFNB such as ``refresh=.1,rank=None``; an empty text is the default."""
-    found = {}
-    for pair in filter(None, text.split(",")):
-        name, value = pair.split("=")
-        try:
-            found[name] = ast.literal_eval(value)
-        except ValueError:
-            found[name] = value
-    return found
-
-
 def main(arguments=None):
     """Run the comparison and print its report."""
     parser = command_line(__doc__)
     add = parser.add_argument
     add("--streams", nargs="+", choices=list(STREAMS), default=list(STREAMS))
     add("--classifiers", nargs="+", default=[""], help="words in their names; default: all")
-    add("--settings", nargs="+", type=settings, default=[{}], help="of FFNB: refresh=.1,rank=32")
+    add(
+        "--settings",
+        nargs="+",
+        type=read_settings,
+        default=[{}],
+        help="of FFNB: refresh=.1,rank=32",
+    )
     add("--rows", type=int, default=1000, help="most rows of a stream")
     add("--factors", nargs="+", type=float, default=[0.9, 0.7], help="of decay under drift")
     add("--decay-every", type=int, default=50, help="rows between two decays")

@@ -16,9 +16,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.naive_bayes import GaussianNB
 
-from benchmarks.lib.report import command_line, page, run_and_publish, table
+from benchmarks.lib.report import command_line, page, read_settings, run_and_publish, table
 from benchmarks.speed.first_prediction import gaussian_rows
-from benchmarks.speed.one_row import settings
 from ffnb_sklearn import FFNBClassifier
 
 # Number of rows that are only compared.
@@ -137,7 +136,8 @@ def main(arguments=None):
     parser = command_line(__doc__)
     add = parser.add_argument
     add("--cases", nargs="+", choices=list(CASES), default=list(CASES))
-    add("--settings", nargs="+", type=settings, default=[settings(one) for one in DEFAULTS])
+    defaults = [read_settings(text) for text in DEFAULTS]
+    add("--settings", nargs="+", type=read_settings, default=defaults)
     add("--rows", type=int, default=200, help="rows that are learned one by one")
     add("--seeds", nargs="+", type=int, default=[0, 1, 2])
     run_and_publish(run, report, parser.parse_args(arguments))

@@ -26,7 +26,10 @@ QUICK = {
         ["--groups", "scikit-learn", "--seeds", "0", "--methods", "slda", "--settings"],
     ),
     "settings.what_matters": ("band_size", ["--quick", "--settings", "p", "band_size"]),
-    "speed.first_prediction": ("busy processes", ["--quick", "--shared", "0", "--busy", "0", "1"]),
+    "speed.first_prediction": (
+        "busy processes",
+        ["--quick", "--settings", "shared_band_size=0", "--busy", "0", "1"],
+    ),
     "speed.one_row": (
         "FFNB, shared_band_size=5",
         [
@@ -137,13 +140,6 @@ def test_classes_of_a_generated_stream_arrive_one_after_another(name):
     assert first_rows[0] == 0
     assert 300 < first_rows[-1] < 380
     assert len(np.unique(X, axis=0)) == 400
-
-
-def test_settings_of_one_row_are_values():
-    one_row = importlib.import_module("benchmarks.speed.one_row")
-    assert one_row.settings("") == {}
-    found = one_row.settings("refresh=.1,rank=None,covariance=full")
-    assert found == {"refresh": 0.1, "rank": None, "covariance": "full"}
 
 
 def test_a_stream_without_river_says_how_to_install_it(monkeypatch):

@@ -27,7 +27,7 @@ def test_the_classifier_is_solved_when_scores_are_first_asked_for_and_never_agai
 
     assert torch.equal(prediction.scores(model, TASK.X), scores)
     assert len(solved) == 1
-    # What it is solved from may be another in a model made of this one.
+    # A model made from this model may have other moments, and then solves anew.
     assert (
         prediction.solve_once(replace(model), CPU).classifier
         is not prediction.solve_once(model, CPU).classifier
