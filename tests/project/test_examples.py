@@ -9,6 +9,7 @@ from pathlib import Path
 import matplotlib.image
 import numpy as np
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -78,6 +79,21 @@ def assert_readme_shows(path):
     assert fresh.shape == shown.shape
     # A sample more or less changes some digits; curves that move by a few percent change 0.005.
     assert np.abs(fresh - shown).mean() < 0.002
+
+
+def test_regions(tmp_path):
+    lines = run(tmp_path, "plot_regions.py", "regions.gif")
+    assert numbers(lines, "FFNBClassifier")[-1] >= 98.5
+    assert numbers(lines, "Neural network (MLPClassifier)")[-1] <= 40
+    with Image.open(tmp_path / "regions.gif") as animation:
+        assert animation.n_frames == 10
+        animation.convert("RGB").save(tmp_path / "first.png")
+        animation.seek(9)
+        animation.convert("RGB").save(tmp_path / "last.png")
+    assert_picture(tmp_path / "last.png")
+    first = matplotlib.image.imread(tmp_path / "first.png")
+    last = matplotlib.image.imread(tmp_path / "last.png")
+    assert np.abs(first - last).mean() > 0.02
 
 
 def test_grid_search(tmp_path):
