@@ -25,7 +25,9 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
+    "sphinx_llms_txt",
 ]
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
@@ -69,15 +71,25 @@ sphinx_gallery_conf = {
     "thumbnail_size": (560, 360),
 }
 
+# A copied example has neither prompts nor output.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
 html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_title = "ffnb_sklearn"
+html_favicon = "_static/logo.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
-html_copy_source = False
+# llms.txt links to the sources of the pages.
+html_copy_source = True
 html_theme_options = {
-    "logo": {"text": "ffnb_sklearn"},
+    "logo": {
+        "text": "ffnb_sklearn",
+        "image_light": "_static/logo.svg",
+        "image_dark": "_static/logo.svg",
+    },
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
     "header_links_before_dropdown": 7,

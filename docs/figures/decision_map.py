@@ -4,7 +4,10 @@ import matplotlib.pyplot as plt
 
 # Each question, and the answer to "yes".
 STEPS = [
-    ("May you keep all rows,\nand are new classes rare?", "SVC, random forest:\nfit again to all rows"),
+    (
+        "May you keep all rows,\nand are new classes rare?",
+        "SVC, random forest:\nfit again to all rows",
+    ),
     ("May you keep all rows, and must\neach row count at once?", "k nearest neighbours"),
     ("Do hundreds of rows a second\narrive, or do classes drift?", "river"),
     ("Fewer than five rows\na class?", "NearestClassMean\n(rows of unit length)"),

@@ -17,7 +17,7 @@ y = iris.target
 names = [str(name) for name in iris.target_names]
 
 
-def draw_panels(n_panels):
+def make_panels(n_panels):
     """Return a figure with panels that share the axes of the flowers."""
     size = (3.1 * n_panels, 3.1)
     figure, panels = plt.subplots(
@@ -47,19 +47,19 @@ def draw_ellipse(panel, mean, covariance, label, **style):
 
 def draw_rows():
     """Draw the samples of two tasks."""
-    _, panels = draw_panels(2)
+    _, panels = make_panels(2)
     for task, panel in enumerate(panels, start=1):
         labels = [0, 1] if task == 1 else [2]
         draw_samples(panel, labels)
         for label in labels:
-            position = X[y == label].mean(axis=0) + [0.0, 0.75]
+            position = X[y == label].mean(axis=0) + np.array([0.0, 0.75])
             panel.text(*position, names[label], ha="center", color=COLORS[label])
         panel.set_title(f"task {task}")
 
 
 def draw_moments():
     """Draw the samples of all classes, and the moments that remain of them."""
-    _, (samples, moments) = draw_panels(2)
+    _, (samples, moments) = make_panels(2)
     draw_samples(samples, range(3))
     samples.set_title("rows: discarded")
     for label in range(3):
@@ -67,7 +67,9 @@ def draw_moments():
         mean = rows.mean(axis=0)
         draw_ellipse(moments, mean, np.cov(rows.T), label)
         moments.plot(*mean, "+", color=COLORS[label], markersize=10)
-        position = mean + [0.3, -0.9 if label else 0.5]
+        # The name of the smallest class stands above its ellipse.
+        height = 0.5 if label == 0 else -0.9
+        position = mean + np.array([0.3, height])
         moments.text(*position, f"{len(rows)} rows", ha="center", color=COLORS[label])
     moments.set_title("moments: stored")
 
@@ -75,7 +77,7 @@ def draw_moments():
 def draw_neurons():
     """Draw three shared neurons as functions of the two columns."""
     clf = FFNBClassifier(random_state=0).fit(X, y)
-    figure, panels = draw_panels(3)
+    figure, panels = make_panels(3)
     plane = np.stack(np.meshgrid(np.linspace(0.4, 7.4, 120), np.linspace(-0.3, 3.0, 120)), axis=-1)
     features = clf.transform(plane.reshape(-1, 2))
     n_neurons = features.shape[1] - X.shape[1]
@@ -91,7 +93,7 @@ def draw_neurons():
 
 def draw_shrinkage():
     """Draw class covariances before and after shrinkage, for few and for many samples."""
-    _, panels = draw_panels(2)
+    _, panels = make_panels(2)
     for panel, n_samples in zip(panels, (10, 50), strict=True):
         chosen = np.concatenate([np.flatnonzero(y == label)[:n_samples] for label in range(3)])
         clf = FFNBClassifier(shared_band_size=0, random_state=0).fit(X[chosen], y[chosen])
@@ -109,7 +111,7 @@ def draw_shrinkage():
 
 def draw_answers():
     """Draw the class regions after each task."""
-    _, panels = draw_panels(2)
+    _, panels = make_panels(2)
     clf = FFNBClassifier(random_state=0)
     plane = np.stack(np.meshgrid(np.linspace(0.4, 7.4, 200), np.linspace(-0.3, 3.0, 200)), axis=-1)
     colors = np.array([plt.matplotlib.colors.to_rgb(color) for color in COLORS])

@@ -4,8 +4,10 @@ import doctest
 import importlib
 import os
 import re
+import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -200,3 +202,31 @@ def test_site_fetches_nothing():
         and re.search(r"https?://|intersphinx", path.read_text(encoding="utf-8"))
     ]
     assert remote == []
+
+
+PLOTS = re.findall(r"^\.\. plot:: figures/(\w+)\.py (\w+)$", ALL_TEXT, flags=re.MULTILINE)
+
+
+def test_pages_show_all_figures():
+    defined = [
+        (path.stem, name)
+        for path in (DOCS / "figures").glob("*.py")
+        for name in re.findall(r"^def (draw_\w+)\(\):", path.read_text(), flags=re.MULTILINE)
+    ]
+    assert sorted(PLOTS) == sorted((stem, name) for stem, name in defined)
+
+
+@pytest.mark.parametrize(("stem", "name"), PLOTS)
+def test_figure_is_drawn(stem, name):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    plt = importlib.import_module("matplotlib.pyplot")
+    functions = runpy.run_path(str(DOCS / "figures" / f"{stem}.py"))
+    try:
+        functions[name]()
+        figure = plt.gcf()
+        figure.canvas.draw()
+        pixels = np.asarray(figure.canvas.buffer_rgba())
+    finally:
+        plt.close("all")
+    assert len(np.unique(pixels.reshape(-1, 4), axis=0)) > 50
