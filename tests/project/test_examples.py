@@ -96,6 +96,32 @@ def test_regions(tmp_path):
     assert np.abs(first - last).mean() > 0.02
 
 
+def test_drift(tmp_path):
+    lines = run(tmp_path, "plot_drift.py", "picture.png")
+    without, slow, fast = numbers(lines, "last third")
+    assert slow > without + 3
+    assert slow > fast + 3
+    assert_picture(tmp_path / "picture.png")
+
+
+def test_sites(tmp_path):
+    lines = run(tmp_path, "plot_sites.py", "picture.png")
+    (alone,) = numbers(lines, "north alone")
+    (merged,) = numbers(lines, "with west")
+    assert alone < 45
+    assert merged > 96
+    assert numbers(lines, "all images in one place") == [merged]
+    assert numbers(lines, "largest difference of probabilities: ")[0] < 1e-9
+    assert_picture(tmp_path / "picture.png")
+
+
+def test_thousand_classes(tmp_path):
+    lines = run(tmp_path, "plot_thousand_classes.py", "picture.png")
+    assert any(line.startswith("characters ") and line.endswith(" 1000") for line in lines)
+    assert numbers(lines, "FFNBClassifier")[-1] > numbers(lines, "1-NN, stores all images")[-1] + 10
+    assert_picture(tmp_path / "picture.png")
+
+
 def test_grid_search(tmp_path):
     lines = run(tmp_path, "plot_grid_search.py", "picture.png")
     (inputs,) = numbers(lines, "test, inputs alone")
