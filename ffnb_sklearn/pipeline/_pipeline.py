@@ -241,7 +241,7 @@ class ContinualPipeline(Pipeline):
         Returns
         -------
         MetadataRouter
-            As of :class:`sklearn.pipeline.Pipeline`, with `partial_fit`.
+            The routing of :class:`sklearn.pipeline.Pipeline`, with `partial_fit`.
         """
         router = super().get_metadata_routing()
         last_name, _ = self.steps[-1]
@@ -346,7 +346,7 @@ class ContinualPipeline(Pipeline):
         return self._change_all_steps(learn)
 
     def _change_all_steps(self, learn):
-        """Let a function of a pipeline change copies of all steps, then replace all steps at once.
+        """Call a function with copies of all steps, then replace all steps at once.
 
         Return the result of the function.
         """

@@ -5,7 +5,7 @@ single key, the kind of the value:
 
 - the name of a class in `_schema`: an object of fields, or of `parameters` and `fitted` attributes;
 - `tuple`: a list; `dict`: a list of pairs;
-- `array`: the number of an array, in the order in which they are written; each has one reference;
+- `array`: the number of an array, in the order of writing; each array has one reference;
 - `strings`: a list of strings, an array of objects; `scalar`: an array without axes;
 - `dtype`: the name of a type of numbers;
 - `generator`: the `words`, `position`, `has_normal` and `normal` of a Mersenne Twister;
