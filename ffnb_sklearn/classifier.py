@@ -113,7 +113,7 @@ class FFNBClassifier(
     scale : bool, default=False
         Whether to standardise the columns of X by the first call whose samples differ. The model
         then depends on that call. False leaves the columns as they are, with a
-        `ColumnUnitsWarning` if they lie far from zero or have unlike units.
+        `ColumnUnitsWarning` if they lie far from zero or have very different units.
     novelty : bool, default=False
         Whether to prepare `novelty_threshold`; learning and a first prediction then take up to
         twice as long.
@@ -135,19 +135,19 @@ class FFNBClassifier(
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels seen or declared so far, sorted: the columns of `predict_proba` and
-        `decision_function`. Columns move when a new label sorts before known labels.
+        `decision_function`. Columns move when a new label sorts before earlier labels.
     class_counts_ : ndarray of shape (n_classes,)
         Total weight of the samples of each class in `classes_`: their number without
         `sample_weight`; 0 for a label that was declared and never seen.
     n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
         Number of features, and their names, defined only if X had string column names.
     n_tasks_, task_classes_ : int, list of ndarray
-        Number of tasks that brought new labels, and these labels.
+        Number of tasks with new labels, and these labels.
     n_parameters_ : int
         Number of weights in the bands and in the classifier, or an upper bound.
     null_space_dims_ : list of tuple of int
-        For each task that brought bands, the number of residual axes in each layer. It exists with
-        a positive `band_size`.
+        For each task with new bands, the number of residual axes in each layer. It exists with a
+        positive `band_size`.
     n_iter_, loss_curve_ : int, list of float
         Number of epochs run for the last task, and the loss after each of them.
     shrinkage_, epsilon_ : float
@@ -644,7 +644,7 @@ class FFNBClassifier(
         Raises
         ------
         ValueError
-            If fewer than two tasks have brought bands, if no task is the newest because estimators
+            If fewer than two tasks have added bands, if no task is the newest because estimators
             were merged or classes forgotten since, or with ``Bands(batch_norm=True)``.
         """
         state = self._learned_state()
@@ -683,7 +683,7 @@ class FFNBClassifier(
 
     @property
     def null_space_dims_(self) -> list[tuple[int, ...]]:
-        """Number of residual axes in each layer, per task that brought bands."""
+        """Number of residual axes in each layer, for each task with new bands."""
         model = self._learned_state().model
         if not model.settings.band_size:
             raise AttributeError(
