@@ -90,12 +90,12 @@ class TorchFeatureExtractor(
     pooling : {"mean", "max"}, default="mean"
         Pooling of the outputs of `layers` over space or time.
     channel_axis : int or dict of str -> int, default=None
-        Axis of the channels in the outputs of `layers`, or in those of some of them; axis 0 holds
-        the samples. With `None`, `fit` determines the axis, and raises an error if several axes are
+        Axis of the channels in the outputs of all `layers`, or axis by layer; axis 0 holds the
+        samples. With `None`, `fit` determines the axis, and raises an error if several axes are
         possible.
     views : {"mirror"}, MirrorShift or None, default=None
         Views of each image, over which the features are averaged: ``"mirror"``, the image and its
-        mirror image, or those of a :class:`MirrorShift`.
+        mirror image, or the views of a :class:`MirrorShift`.
     input_shape : tuple of int, default=None
         Shape of one input of the network, channels first for images. With `None`, rows are not
         reshaped, and all images have the shape of the first image.

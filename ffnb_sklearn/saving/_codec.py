@@ -329,7 +329,7 @@ class Reader(_Walk):
         """Return a shared band from the arguments that have drawn it."""
         if min(n_neurons, n_inputs) < 0:
             raise ValueError("a shared band must have neurons and inputs")
-        # Each neuron of cosines has two numbers beside its weights, and a bias.
+        # Each neuron of cosines has two numbers and a bias in addition to its weights.
         n_weights = n_neurons * (n_inputs + 3)
         n_bytes = _PER_WEIGHT * n_weights
         self._budget.spend(n_bytes, f"{n_neurons} shared neurons over {n_inputs} inputs")

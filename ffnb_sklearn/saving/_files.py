@@ -189,8 +189,8 @@ def load(
     -------
     estimator
         Estimator with the same parameters and learned state, including random states. On the same
-        machine with the same versions, its predictions and its further learning match those of the
-        saved estimator bit for bit. There are two differences: `n_jobs` of its steps is None, and a
+        machine with the same versions, it predicts and continues to learn like the saved estimator,
+        bit for bit. There are two differences: `n_jobs` of its steps is None, and a
         `TorchFeatureExtractor` accepts paths of images as `pathlib.Path` objects, but not as texts.
         A type checker needs ``isinstance(estimator, FFNBClassifier)`` before ``predict``.
 
