@@ -90,9 +90,9 @@ class TorchFeatureExtractor(
     pooling : {"mean", "max"}, default="mean"
         Pooling of the outputs of `layers` over space or time.
     channel_axis : int or dict of str -> int, default=None
-        Axis of the channels in the outputs of all `layers`, or axis by layer; axis 0 holds the
-        samples. With `None`, `fit` determines the axis, and raises an error if several axes are
-        possible.
+        Axis of the channels in the outputs of all `layers`, or a dictionary from names of layers to
+        axes; axis 0 holds the samples. With `None`, `fit` determines the axis, and raises an error
+        if several axes are possible.
     views : {"mirror"}, MirrorShift or None, default=None
         Views of each image, over which the features are averaged: ``"mirror"``, the image and its
         mirror image, or the views of a :class:`MirrorShift`.
