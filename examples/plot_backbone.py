@@ -9,9 +9,9 @@ the first classes need; earlier layers still contain the information that later 
 parameter ``layers`` concatenates the features of several layers.
 
 In this example, digits lie anywhere in a frame of 14 x 14 pixels. A small network is trained on the
-digits 0 to 2 and then frozen. A :class:`~ffnb_sklearn.ContinualPipeline` passes the features of
-the network to an ``FFNBClassifier``, which learns the digits 0 to 2, and then one more digit per
-task. The same classifier is evaluated with four kinds of features.
+digits 0 to 2 and then frozen. A :class:`~ffnb_sklearn.ContinualPipeline` passes the features of the
+network to an ``FFNBClassifier``, which learns the digits 0 to 2, and then one more digit per task.
+The same classifier is evaluated with four kinds of features.
 
 Pass a file name to save the picture instead of showing it.
 """
@@ -126,8 +126,8 @@ for task, labels in enumerate(results["pixels"].task_classes):
 # -----------
 # With the last layer, accuracy drops by a few points as digits arrive that the network was not
 # trained on; with three layers it hardly drops. The bars compare the accuracy at the end, the
-# number of features of an image, and the size of the state that is stored between two tasks, with
-# the weights of the network.
+# number of features of an image, and the size of the stored state, including the weights of the
+# network.
 
 extractors = [learner[0] for name, learner in learners.items() if name != "pixels"]
 costs = {

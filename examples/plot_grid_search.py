@@ -12,9 +12,9 @@ The search covers two parameters:
   share protects old classes, a low share leaves new neurons more room;
 - ``band_size``, the number of trained neurons per new class.
 
-Both matter where the classes are not separated by the inputs and there are no random neurons. Here
-each class consists of four clusters. The default trains no neurons: it uses the inputs and a band
-of random neurons, which needs no search but stores more.
+Both matter if the inputs do not separate the classes and there are no random neurons. Here each
+class consists of four clusters. The default trains no neurons: it uses the inputs and a band of
+random neurons, which needs no search but stores more.
 
 Pass a file name to save the picture instead of showing it.
 """

@@ -2,10 +2,10 @@
 Recognise new individuals, save, resume, and delete on request
 ==============================================================
 
-A farm recognises its pigs by their blood pressure. Each week new pigs arrive, and two recordings of
-each are learned: few-shot learning. The model is saved at the end of the week, and loaded at the
-beginning of the next. No recording is stored. In the end some pigs are sold, and their new owner
-asks that everything learned of them be deleted.
+A farm recognises its pigs by their blood pressure. Each week new pigs arrive, and the model learns
+two recordings of each pig: few-shot learning. The model is saved at the end of the week, and loaded
+at the beginning of the next week. No recording is stored. In the end some pigs are sold, and their
+new owner requests the deletion of all that was learned from them.
 
 The recordings are the data set PigCVP of the UCR archive: central venous pressure of 52 animals,
 two recordings per animal to learn, from before and after an injury, and four to test. The files
@@ -61,8 +61,8 @@ print(f"{len(X)} recordings of {len(np.unique(y))} pigs to learn, {len(X_test)} 
 # %%
 # The weeks
 # ---------
-# Four new pigs arrive per week. The nearest neighbour and a support vector machine, which is fitted
-# to all recordings so far each week, are shown beside; both store all recordings.
+# Four new pigs arrive per week. Each week, the nearest neighbour and a support vector machine are
+# fitted to all recordings so far for comparison, so they must store the recordings.
 
 weeks = np.arange(4, 53, 4)
 accuracies = {"FFNBClassifier": [], "1-NN, stores all": [], "SVC, stores all": []}
@@ -102,9 +102,10 @@ print("as without saving:", np.array_equal(clf.decision_function(X_test), unbrok
 # %%
 # Deletion on request
 # -------------------
-# Ten pigs are sold, among them those of the first week.
-# :meth:`~ffnb_sklearn.FFNBClassifier.forget` removes their statistics. The model is then the model
-# that has never learned them, up to rounding. Earlier copies of the file must be deleted as well.
+# Ten pigs are sold, among them the pigs of the first week.
+# :meth:`~ffnb_sklearn.FFNBClassifier.forget` removes their statistics. Up to rounding, the model
+# then equals a model that has never learned them. Earlier copies of the file must be deleted as
+# well.
 
 sold = np.arange(1, 11)
 clf.forget(sold)

@@ -15,9 +15,9 @@ Three classifiers learn the stream without storing an image:
 The last two classifiers require all labels at the first call.
 :func:`~ffnb_sklearn.evaluate_stream` detects this and passes the labels.
 
-Two further classifiers store all images, and are fitted to all of them again after each task: the
-nearest neighbour (kNN) and a support vector machine. If you may keep the data, and it is as small
-as here, use them: they lose nothing.
+Two further classifiers store all images, and are fitted to all images again after each task: the
+nearest neighbour (kNN) and a support vector machine. If you may keep the data, and there is as
+little as here, use them: they lose nothing.
 
 Pass a file name to save the first picture instead of showing both::
 

@@ -2,16 +2,16 @@
 Recognise languages that arrive one after the other
 ===================================================
 
-A catalogue contains names of countries and languages, in many languages. Its 24 languages arrive
-one after the other, and the names of earlier languages are deleted. After each arrival the
-classifiers are tested on other names in all languages so far, such as "Griechenland" or "Kreikka".
+A catalogue contains names of countries and languages, in 24 languages. The languages arrive one
+after the other, and the names of earlier languages are deleted. After each arrival the classifiers
+are tested on further names in all languages so far, such as "Griechenland" or "Kreikka".
 
 All classifiers get the same sparse rows from a ``HashingVectorizer``, which counts the pieces of
 one to three letters. It learns nothing from the names, so a piece has the same column in every
 task. The classifiers differ:
 
 - ``FFNBClassifier`` accepts the sparse rows;
-- ``ComplementNB`` adds counts up, and does not forget either;
+- ``ComplementNB`` sums counts, and does not forget either;
 - ``SGDClassifier`` forgets;
 - ``LinearSVC``, fitted again to all names so far, shows the price of deleting the names.
 
@@ -47,8 +47,8 @@ from ffnb_sklearn import (
 # %%
 # The names
 # ---------
-# All 24 languages are written in Latin letters. Names that several of them share, such as "Angola",
-# are left out. 200 names per language are learned, and 50 are kept for the tests.
+# All 24 languages are written in Latin letters. Names that several languages share, such as
+# "Angola", are left out. 200 names per language are learned, and 50 are kept for the tests.
 
 LANGUAGES = [
     *("af", "br", "cs", "cy", "da", "de", "en", "es", "et", "fi", "fr", "ga"),
@@ -131,8 +131,8 @@ for n_languages in (2, 6, 12, 18, 24):
     print(f"{n_languages:<10}" + "".join(f"{accuracy:>22.1f}" for accuracy in row))
 
 # %%
-# The model that stores all names is a few points ahead, and the distance is what the deletion costs
-# here. Without the names, both classifiers that store statistics keep all languages.
+# The model that stores all names is a few points ahead: this is the cost of deleting them. Both
+# classifiers that store statistics recognise all languages without the names.
 
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 for name, result in results.items():

@@ -2,16 +2,16 @@
 Rare classes: which accuracy counts?
 ====================================
 
-In imbalanced data a classifier that always names the common class is often right. *Accuracy* counts
-right predictions; *balanced accuracy* is the mean of the shares of each class that are found. No
-classifier has the largest value of both, so decide which counts: a missed tumour costs more than a
-second examination, a wrong spam folder does not.
+In imbalanced data a classifier that always predicts the common class is often correct. *Accuracy*
+is the share of correct predictions; *balanced accuracy* is the mean of this share over the classes.
+No classifier has the largest value of both, so decide which measure counts: a missed tumour costs
+more than a second examination, but missed spam costs less than a lost message.
 
-``FFNBClassifier`` takes this decision from `priors`, the frequencies that it assumes for the
-classes of future samples. By default all classes are equally frequent, and the balanced accuracy is
-high. ``priors="empirical"`` assumes the frequencies of the learned samples, and the accuracy is
-high. A mapping gives any other frequencies. `priors` may be changed after learning, and needs
-neither the samples nor a new fit.
+The parameter `priors` of ``FFNBClassifier`` sets this choice: the frequencies that it assumes for
+the classes of future samples. By default all classes are equally frequent, and the balanced
+accuracy is high. ``priors="empirical"`` assumes the frequencies of the learned samples, and the
+accuracy is high. A mapping gives any other frequencies. `priors` may be changed after learning, and
+needs neither the samples nor a new fit.
 
 Pass a file name to save the picture instead of showing it::
 
@@ -33,8 +33,8 @@ from ffnb_sklearn import FFNBClassifier
 # A rare class
 # ------------
 # The data are the benign and malignant tumours of scikit-learn, with a random fifth of the
-# malignant ones, so that about one tumour in ten is malignant. Texture and smoothness alone do not
-# separate them.
+# malignant tumours, so that about one tumour in ten is malignant. Texture and smoothness alone do
+# not separate them.
 
 X, y = load_breast_cancer(return_X_y=True)
 kept = (y == 1) | (np.random.default_rng(0).random(len(y)) < 0.2)
@@ -44,8 +44,8 @@ print(f"{np.mean(y == 'malignant'):.1%} of {len(y)} tumours are malignant")
 # %%
 # Priors may change after learning
 # --------------------------------
-# In each of five folds one model learns, first the benign and then the malignant tumours. The
-# priors change afterwards.
+# In each of five folds a model learns first the benign and then the malignant tumours. The priors
+# change afterwards.
 
 shares = np.linspace(0.02, 0.9, 23)
 named = {"uniform": "uniform", "empirical": "empirical", "nine in ten": {"malignant": 9}}

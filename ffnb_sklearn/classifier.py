@@ -35,7 +35,7 @@ _P = ParamSpec("_P")
 
 
 def _without_class_weight(constructor: Callable[_P, None]) -> Callable[_P, None]:
-    """Let a constructor tell users of `class_weight` about `priors`."""
+    """Make a constructor refuse `class_weight` with an error that names `priors`."""
 
     @wraps(constructor)
     def checked_constructor(*args: _P.args, **parameters: _P.kwargs) -> None:
@@ -62,26 +62,33 @@ class FFNBClassifier(
     above 0, a band of neurons is trained for each task in the null-space of the previous tasks, as
     in the paper. `fit` is joint training.
 
+    The user guide ("All parameters") describes the parameters in four groups. *Features*:
+    `shared_band_size`, `skip_connection` and `scale`. *Classifier*: `classifier`, `covariance`,
+    `shrinkage`, `epsilon`, `rank` and `priors`. *Trained bands*: `band_size`, `p`, `n_layers` and
+    `bands`. *Running*: `classes_per_task`, `novelty`, `refresh`, `chunk_size`, `device`,
+    `random_state` and `verbose`.
+
     Parameters
     ----------
     classes_per_task : int or None, default=None
-        Only for `fit`: number of classes per task, in sorted order. None makes them one task.
+        Only for `fit`: number of classes per task, in sorted order. None learns all classes as one
+        task.
     shared_band_size : int or "auto", default="auto"
         Number of random neurons, which are never trained. "auto" is 500, or 50 beside trained
         bands, or 360,000 divided by the number of inputs if that is less; 0 for sparse samples of
         more than 2000 features.
     band_size : int, default=0
-        Trained neurons per new class and layer, as in [1]_. With 0 none is trained: the model is a
-        function of the set of samples, so the order of the tasks plays no part, and `forget`,
-        `merge` and shards are exact. `p`, `n_layers` and `bands` then have no effect.
+        Trained neurons per new class and layer, as in [1]_. With 0 no neuron is trained: the model
+        is a function of the set of samples, so the order of the tasks does not matter, and
+        `forget`, `merge` and shards are exact. `p`, `n_layers` and `bands` then have no effect.
     p : int, float or sequence of these, default=0.95
-        Principal axes of previous tasks that are closed to new neurons [1]_ (Eq. 1): their number,
-        or the share of the energy that they hold, in (0, 1). A sequence has one entry per layer.
+        Principal axes of previous tasks that new neurons may not use [1]_ (Eq. 1): their number, or
+        the share of the energy that they hold, in (0, 1). A sequence has one entry per layer.
     n_layers : int, default=1
         Number of layers of trained bands. The classifier uses the last layer.
     bands : Bands or None, default=None
-        How bands are made and fine-tuned; None is ``Bands()``. Names such as ``bands__max_epochs``
-        set its options in `set_params` and in grids.
+        How bands are fitted and fine-tuned; None is ``Bands()``. Names such as
+        ``bands__max_epochs`` set its options in `set_params` and in grids.
     skip_connection : bool, default=True
         Whether the classifier also receives the inputs, or their projection.
     classifier : {"gaussian", "ovo", "ova"}, default="gaussian"
@@ -106,19 +113,19 @@ class FFNBClassifier(
     scale : bool, default=False
         Whether to standardise the columns of X by the first call whose samples differ. The model
         then depends on that call. False leaves the columns as they are, with a
-        `ColumnUnitsWarning` if they lie far from zero or have unlike units.
+        `ColumnUnitsWarning` if they lie far from zero or have very different units.
     novelty : bool, default=False
         Whether to prepare `novelty_threshold`; learning and a first prediction then take up to
         twice as long.
     refresh : float, default=0.0
-        Growth of the total weight, as a share, after which shrinkage, ridge, temperature and all
-        that the classes share are solved again. In between, a prediction after new samples solves
-        only their classes. With 0, all is solved after each call that learns, and the model is a
-        function of the samples alone.
+        Growth of the total weight, as a share, after which shrinkage, ridge, temperature and the
+        covariance that the classes share are computed again. In between, a prediction after new
+        samples solves only their classes. With 0, all classes are solved after each call that
+        learns, and the model is a function of the samples alone.
     chunk_size : int, default=4096
         Number of samples whose features are in memory at a time.
     device : str, default="auto"
-        Where to compute: "auto", "cpu", "cuda" or "cuda:<index>", resolved at each call.
+        Device of the computation: "auto", "cpu", "cuda" or "cuda:<index>", resolved at each call.
     random_state : int, RandomState instance or None, default=None
         Seed of all random numbers. Two models can be merged only if their seeds are equal.
     verbose : bool or int, default=False
@@ -128,25 +135,26 @@ class FFNBClassifier(
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels seen or declared so far, sorted: the columns of `predict_proba` and
-        `decision_function`. Columns move when a new label sorts before known labels.
+        `decision_function`. Columns move when a new label sorts before earlier labels.
     class_counts_ : ndarray of shape (n_classes,)
         Total weight of the samples of each class in `classes_`: their number without
         `sample_weight`; 0 for a label that was declared and never seen.
     n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
         Number of features, and their names, defined only if X had string column names.
     n_tasks_, task_classes_ : int, list of ndarray
-        Number of tasks that brought new labels, and these labels.
+        Number of tasks with new labels, and these labels.
     n_parameters_ : int
         Number of weights in the bands and in the classifier, or an upper bound.
     null_space_dims_ : list of tuple of int
-        For each task that brought bands, the number of residual axes in each layer. It exists with
-        a positive `band_size`.
+        For each task with new bands, the number of residual axes in each layer. It exists with a
+        positive `band_size`.
     n_iter_, loss_curve_ : int, list of float
         Number of epochs run for the last task, and the loss after each of them.
     shrinkage_, epsilon_ : float
         Shrinkage and relative ridge of the solved classifier. They exist after a prediction.
     offset_, scale_ : ndarray of shape (`n_features_in_`,) or None
-        Subtracted from the columns of X, and their divisors; None without ``scale=True``.
+        Values subtracted from the columns of X, and divisors of the columns; None without
+        ``scale=True``.
 
     See Also
     --------
@@ -156,7 +164,7 @@ class FFNBClassifier(
     Notes
     -----
     A call that learns is a transaction: if it raises, the estimator predicts as before. The first
-    prediction after it solves the classifier, and so takes longer. The user guide tells when
+    prediction after it solves the classifier, and so takes longer. The user guide describes when
     `set_params` takes effect after learning, how sparse samples are projected, and which data are
     stored: the mean of a class with a single sample *is* that sample.
 
@@ -336,7 +344,7 @@ class FFNBClassifier(
         classes: npt.ArrayLike | None = None,
         sample_weight: npt.ArrayLike | None = None,
     ) -> Self:
-        """Learn one more task, and keep everything that was learned before.
+        """Learn one more task, and keep all earlier classes.
 
         Parameters
         ----------
@@ -387,14 +395,15 @@ class FFNBClassifier(
         return as_array(features)
 
     def solve(self) -> Self:
-        """Solve the classifier now, which the first prediction after learning does otherwise.
+        """Solve the classifier now instead of at the first prediction after learning.
 
-        A service that answers while it learns lets a copy learn and solve, and then exchanges it.
+        A service that answers while it learns updates and solves a copy, which then replaces the
+        classifier.
 
         Returns
         -------
         self : FFNBClassifier
-            The estimator. Nothing that was learned changes.
+            The estimator. The learned state does not change.
 
         Raises
         ------
@@ -496,9 +505,9 @@ class FFNBClassifier(
         Parameters
         ----------
         mapping : dict
-            New labels by old labels, of the same kind. Labels that are not in it stay. A new label
-            must not be that of a class that stays: to join class 1 to class 2, pass
-            ``{1: 2, 2: 2}``.
+            Dictionary from old labels to new labels of the same kind. Labels that are not in it
+            stay. A new label must not belong to a class that stays: to join class 1 to class 2,
+            pass ``{1: 2, 2: 2}``.
 
         Returns
         -------
@@ -512,7 +521,7 @@ class FFNBClassifier(
         ValueError
             If an old label is unknown, a new label is of another kind or belongs to a class that
             stays, classes with trained bands would be joined, or `priors` is a mapping without the
-            new labels, which `set_params` can add before.
+            new labels. `set_params` can add them before.
         """
         state = self._learned_state()
         device = resolve_device(self.device)
@@ -524,8 +533,9 @@ class FFNBClassifier(
         """Merge in everything that another estimator has learned from other samples.
 
         The result is that of one estimator that has seen all samples, up to the truncation by
-        `rank` of classes that both know. With trained bands (``band_size`` above 0), the moments of
-        each estimator's classes in the other's neurons are computed by `Bands.old_statistics`.
+        `rank` of classes that both have learned. With trained bands (``band_size`` above 0), the
+        moments of each estimator's classes in the other's neurons are computed by
+        `Bands.old_statistics`.
 
         Parameters
         ----------
@@ -534,8 +544,8 @@ class FFNBClassifier(
             learning, seed, `offset_` and `scale_`. It is not changed.
 
             Samples that both have learned, for example if one is a copy that has learned more,
-            count twice. This is refused if a class has exactly the same moments in both, also if
-            different samples happen to be equal; other repetitions leave no trace.
+            count twice. An error is raised if a class has exactly the same moments in both, even if
+            these moments are equal by chance. Other repetitions cannot be detected.
 
         Returns
         -------
@@ -634,7 +644,7 @@ class FFNBClassifier(
         Raises
         ------
         ValueError
-            If fewer than two tasks have brought bands, if no task is the newest because estimators
+            If fewer than two tasks have added bands, if no task is the newest because estimators
             were merged or classes forgotten since, or with ``Bands(batch_norm=True)``.
         """
         state = self._learned_state()
@@ -644,8 +654,8 @@ class FFNBClassifier(
     def to_torch(self, dtype: Literal["float32", "float64"] = "float32") -> nn.Module:
         """Return the solved classifier as a module of torch, to be used without this package.
 
-        It does not change when the estimator does. ``nn.Sequential(network, clf.to_torch())`` goes
-        from images to scores; `torch.export` and ONNX can store it.
+        It does not change when the estimator does. ``nn.Sequential(network, clf.to_torch())`` maps
+        images to scores; `torch.export` and ONNX can store it.
 
         Parameters
         ----------
@@ -663,8 +673,8 @@ class FFNBClassifier(
         Raises
         ------
         ValueError
-            If `dtype` is another one, if the model has numbers beyond the range of `dtype`, or if
-            the first samples were sparse and had more than 2000 features, which the classifier
+            If `dtype` has another value, if the model has numbers beyond the range of `dtype`, or
+            if the first samples were sparse and had more than 2000 features, which the classifier
             keeps sparse or projects.
         """
         state = self._present_state()
@@ -673,7 +683,7 @@ class FFNBClassifier(
 
     @property
     def null_space_dims_(self) -> list[tuple[int, ...]]:
-        """Number of residual axes in each layer, per task that brought bands."""
+        """Number of residual axes in each layer, for each task with new bands."""
         model = self._learned_state().model
         if not model.settings.band_size:
             raise AttributeError(

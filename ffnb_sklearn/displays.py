@@ -174,7 +174,7 @@ class AccuracyMatrixDisplay(_TaskDisplay):
             _add_colorbar(self.im_, ax)
         ax.set(xlabel="Accuracy on task", ylabel="After learning task")
 
-        # Measured before the layout makes room for the labels.
+        # The size of a cell is measured before the layout makes room for the labels.
         cell_size = _cell_size(ax, n_tasks)
         _label_tasks(ax, task_labels, cell_size)
         self.text_ = None

@@ -164,7 +164,7 @@ def backward_transfer(accuracy_matrix: ArrayLike) -> float:
     Returns
     -------
     transfer : float
-        A value in [-1, 1]; negative if later tasks harmed earlier ones.
+        A value in [-1, 1]; negative if later tasks reduced the accuracy on earlier tasks.
 
     Raises
     ------
@@ -209,7 +209,7 @@ def forward_transfer(accuracy_matrix: ArrayLike, baseline: ArrayLike = 0.0) -> f
     Returns
     -------
     transfer : float
-        A value in [-1, 1]; positive if earlier tasks help later ones.
+        A value in [-1, 1]; positive if earlier tasks help later tasks.
 
     Raises
     ------

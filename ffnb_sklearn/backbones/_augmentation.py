@@ -160,7 +160,7 @@ class ImageTransform:
     ----------
     transform : callable
         Takes one image, shaped (1, channels, height, width), and returns an image of the same
-        shape. Every image is changed by a draw of its own.
+        shape. Each image gets its own random draws.
 
     Examples
     --------

@@ -6,8 +6,8 @@ the channels:
 
 - most layers of torch define their axis: 1 for convolutions, the last for linear layers; an
   activation behind them keeps it;
-- in other outputs, the number of channels is that of the last layer that defined it before, if the
-  positions of both outputs agree;
+- in other outputs, the number of channels is taken from the last earlier layer that defined it, if
+  the positions of both outputs agree;
 - a longer input gives more positions, never more channels.
 """
 
@@ -42,7 +42,7 @@ _WIDTHS = ("out_channels", "num_features", "num_channels", "out_features", "embe
 
 @dataclass(frozen=True)
 class _Run:
-    """An output of a layer: its shape, and the axes on which the layers before place channels."""
+    """An output of a layer: its shape, and the axes on which earlier layers place channels."""
 
     shape: tuple[int, ...]
     is_certain: bool
@@ -226,7 +226,7 @@ class _Recorder:
             self.runs[name].append(run)
 
     def _find_certain_axis(self, layer, inputs, shape):
-        """Return the axis of the channels if the layer, or the layer before, determines it."""
+        """Return the axis of the channels if the layer, or the previous layer, determines it."""
         axis = _defined_axis(layer, shape)
         if axis is None and _is_elementwise(layer) and inputs[0] is self.certain_output:
             return self.certain_axis

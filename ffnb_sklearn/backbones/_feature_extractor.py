@@ -78,23 +78,24 @@ class TorchFeatureExtractor(
     weights : path or mapping, default=None
         State dict of the network: a mapping from keys to tensors or arrays, or a file of
         ``torch.save`` or of safetensors, none of which runs code. Pretraining starts from these
-        weights. With `None`, the network keeps its own weights; if these look as torch initialises
-        them and there is no pretraining, `fit` issues a `RandomFeaturesWarning`.
+        weights. With `None`, the network keeps its own weights; if these look like torch's initial
+        weights and there is no pretraining, `fit` issues a `RandomFeaturesWarning`.
     head : str or list of str, default=None
         Name of the submodule to replace by the identity, such as the final classifier, so that the
-        network returns the features before it; names for a network of several classifiers. Entries
-        of `weights` for them are ignored.
+        network returns the features before it; a list for a network with several classifiers.
+        Entries of `weights` for these submodules are ignored.
     layers : list of str, default=None
         Names of submodules, as listed by ``named_modules()`` of the network, whose outputs are
         pooled, scaled by one factor per layer, and concatenated. None uses the final output.
     pooling : {"mean", "max"}, default="mean"
         Pooling of the outputs of `layers` over space or time.
     channel_axis : int or dict of str -> int, default=None
-        Axis of the channels in the outputs of `layers`, or in those of some of them; axis 0 holds
-        the samples. With `None`, it is found; `fit` raises an error if several axes are possible.
+        Axis of the channels in the outputs of all `layers`, or a dictionary from names of layers to
+        axes; axis 0 holds the samples. With `None`, `fit` determines the axis, and raises an error
+        if several axes are possible.
     views : {"mirror"}, MirrorShift or None, default=None
         Views of each image, over which the features are averaged: ``"mirror"``, the image and its
-        mirror image, or those of a :class:`MirrorShift`.
+        mirror image, or the views of a :class:`MirrorShift`.
     input_shape : tuple of int, default=None
         Shape of one input of the network, channels first for images. With `None`, rows are not
         reshaped, and all images have the shape of the first image.
@@ -108,7 +109,7 @@ class TorchFeatureExtractor(
         `resize` without keeping its proportions.
     interpolation : {"nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"}, \
             default="bicubic"
-        Filter of the scaling, as Pillow defines it; all but ``"nearest"`` avoid aliases.
+        Filter of the scaling, as Pillow defines it; all except ``"nearest"`` apply antialiasing.
     mean, std : float or array-like of shape (n_channels,), default=None
         Values to subtract from the input, in units of the input, and to divide it by afterwards. An
         array has one value per index of the first axis of `input_shape`.
@@ -195,8 +196,9 @@ class TorchFeatureExtractor(
     *Pretraining* on the CPU gives the same weights for the same `random_state`, data and number of
     threads. On CUDA devices, results can differ.
 
-    *Other parameters* than `dtype`, `device`, `batch_size` and `mixed_precision` have an effect at
-    the next call of `fit` if they change. A file holds the parameters of the last call of `fit`.
+    *Changed parameters* take effect at the next call of `fit`, except `dtype`, `device`,
+    `batch_size` and `mixed_precision`, which take effect at once. A file holds the parameters of
+    the last call of `fit`.
 
     Examples
     --------
@@ -331,7 +333,7 @@ class TorchFeatureExtractor(
             If rows, images, labels, weights, layers or scaling do not fit, features are not finite
             or depend on the other rows of a batch, or the loss is not finite.
         TypeError
-            If the backbone or a layer returns something else than a network or a tensor.
+            If the backbone does not return a network, or a layer does not return a tensor.
         """
         _, attributes = self._fit_attributes(X, y)
         self._replace_attributes(attributes)
@@ -410,7 +412,7 @@ class TorchFeatureExtractor(
         """Return a copy with the parameters that `fit` has read, except for those in `_FREE`."""
         fitted = copy(self)
         attributes = vars(fitted)
-        # Pickles of earlier versions lack them.
+        # Pickles of earlier versions lack these parameters.
         attributes.update(attributes.get("_fitted_params", {}))
         return fitted
 

@@ -123,7 +123,7 @@ def _is_picture(item):
     """Return whether a value is a path or a PIL image."""
     if isinstance(item, str | os.PathLike):
         return True
-    # A PIL image can exist only if the module has been imported before.
+    # A PIL image can exist only after an import of the module.
     pillow = sys.modules.get("PIL.Image")
     return pillow is not None and isinstance(item, pillow.Image)
 
@@ -239,7 +239,7 @@ class ImageSource:
         if images.ndim == 4:
             first = images
             last = np.moveaxis(images, -1, 1)
-            # The number of channels of the network precedes numbers that are converted to it.
+            # The network's number of channels is tried before numbers that are converted to it.
             for allowed in ({n_channels}, _USUAL_CHANNELS):
                 for candidate in (first, last):
                     if candidate.shape[1] in allowed and self._is_size(candidate.shape[2:]):
@@ -253,14 +253,14 @@ class ImageSource:
         )
 
     def _is_size(self, sides):
-        """Return whether an image may have these sides; an axis of channels is no side."""
+        """Return whether an image may have this height and width."""
         if self._resize is None:
             return tuple(sides) == self.input_shape[1:]
         return min(sides) > max(_USUAL_CHANNELS)
 
 
 def _check_finite(rows, positions):
-    """Raise unless rows, which have some positions in X, are finite."""
+    """Raise unless rows are finite; name the first position in X that is not."""
     is_finite = np.isfinite(rows).all(axis=1)
     if not is_finite.all():
         position = positions[~is_finite][0]
@@ -284,7 +284,7 @@ def as_array(image, name):
 
 
 def _kind_of_values(array):
-    """Return the kind of values: bytes, which mostly reach 255, need another scaling."""
+    """Return the kind of values; bytes and other numbers need different scalings."""
     if array.dtype == np.uint8:
         return "uint8"
     return "number"
@@ -374,7 +374,7 @@ def _pixels(picture):
     from PIL import ImageOps
 
     picture.load()
-    # EXIF data of any program may be malformed; viewers ignore it then.
+    # EXIF data may be malformed; viewers then ignore it.
     with suppress(Exception):
         picture = ImageOps.exif_transpose(picture)
     if picture.mode not in _OPAQUE:

@@ -60,7 +60,7 @@ def build_network(extractor, state=None, seed=0):
     not exist, or the weights do not fit.
     """
     module = _create_network(extractor.backbone, extractor.backbone_params or {}, seed)
-    # Removing a head and casting separate keys that share a tensor.
+    # After a head is removed or the type changes, keys no longer share a tensor.
     tied_keys = _tied_keys(module)
     heads = head_names(extractor.head)
     for head in heads:
@@ -130,7 +130,7 @@ def _import_factory(name):
 
 
 def import_optional(name, package):
-    """Import a module of another package; if that is missing, the error says how to install it."""
+    """Import a module of another package, or raise an error that explains how to install it."""
     try:
         return import_module(name)
     except (ImportError, RuntimeError, OSError) as error:
@@ -164,7 +164,7 @@ def find_submodule(module, name, parameter):
 
 
 def read_weights(weights):
-    """Return the state dict that the parameter `weights` is or names; read it if it is a path."""
+    """Return the state dict in the parameter `weights`; read the file if it is a path."""
     if weights is None or isinstance(weights, Mapping):
         return weights
     state = _read_file(weights)
@@ -226,7 +226,7 @@ def _check_archive(content):
 
 
 def check_regular(path, name):
-    """Raise `ValueError` unless a path leads to a regular file; reading another could never end."""
+    """Raise `ValueError` unless a path leads to a regular file; reading other files may hang."""
     mode = os.stat(path).st_mode
     if stat.S_ISREG(mode):
         return
@@ -340,7 +340,7 @@ def warn_if_untrained(module, backbone):
 
 
 def _looks_untrained(module):
-    """Return whether all normalisations are constant or, without any, the weights are uniform."""
+    """Return whether all normalisations are constant or, if none exist, the weights uniform."""
     norm_tensors = []
     drawn_layers = []
     for layer in module.modules():

@@ -32,18 +32,18 @@ def from_timm(
         Number of stages whose outputs are used, counted from the last, or names of submodules.
         With `None`, the features are those before the classifier.
     weights : path, mapping or None, default=None
-        Trained weights. With `None`, timm loads its own, from the internet or from its cache, and
-        the extractor contains them.
+        Trained weights. With `None`, timm loads its own weights, from the internet or from its
+        cache, and the extractor contains them.
     backbone_params : dict, default=None
         Further arguments of ``timm.create_model``.
     **parameters : dict
-        Parameters of :class:`TorchFeatureExtractor`, which replace those of the configuration.
+        Parameters of :class:`TorchFeatureExtractor`, which replace the values of the configuration.
 
     Returns
     -------
     TorchFeatureExtractor
         An extractor, not fitted, for images of bytes. Its `input_shape`, `mean`, `std`, `resize`,
-        `crop_mode`, `interpolation` and `head` are those of timm's configuration of the network.
+        `crop_mode`, `interpolation` and `head` are taken from timm's configuration of the network.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def from_timm(
 
 
 def _resize_of_timm(input_shape, configuration):
-    """Return `resize` of an extractor: the sides of the input by the share that is cut out."""
+    """Return `resize` of an extractor: the sides of the input divided by the share cut out."""
     # The default of timm is a share of 7 / 8.
     share = configuration.get("crop_pct") or 0.875
     _, height, width = input_shape
@@ -142,9 +142,9 @@ def from_efficientnet_lite(
         Number of stages whose outputs are used, counted from the last, which is the output itself,
         or names of submodules. With `None`, the features are those before the classifier.
     weights : path, mapping or None, default=None
-        Trained weights; with `None`, those of the package.
+        Trained weights; with `None`, the weights of the package.
     **parameters : dict
-        Parameters of :class:`TorchFeatureExtractor`, which replace those of the network.
+        Parameters of :class:`TorchFeatureExtractor`, which replace the values of the network.
 
     Returns
     -------

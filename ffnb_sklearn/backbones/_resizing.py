@@ -35,7 +35,7 @@ def _lanczos(x):
 
 
 # Filters of Pillow by name: the weight of a pixel as a function of its distance, and the largest
-# distance with a weight. The nearest pixel is no weighted mean.
+# distance with a weight. The nearest pixel is not a weighted mean.
 FILTERS = {
     "nearest": (None, 0.0),
     "box": (_box, 0.5),

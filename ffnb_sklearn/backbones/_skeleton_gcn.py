@@ -113,7 +113,7 @@ class SkeletonGCN(nn.Module):
         random_state: int | None = None,
     ) -> None:
         super().__init__()
-        # Torch does not take the integers of NumPy.
+        # Torch does not accept the integers of NumPy.
         n_nodes = _check_integer("n_nodes", n_nodes, 2)
         n_node_features = _check_integer("n_node_features", n_node_features, 1)
         n_filters = _check_integer("n_filters", n_filters, 0)

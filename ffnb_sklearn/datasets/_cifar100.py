@@ -94,6 +94,6 @@ def _read_official(path):
             f"digest {DIGESTS[path.name]}, got {digest}."
         )
     with warnings.catch_warnings():
-        # Some releases of NumPy warn of the flags of types, which were integers in 2009.
+        # Some releases of NumPy warn about the flags of types, which were integers in 2009.
         warnings.simplefilter("ignore")
         return pickle.loads(content, encoding="latin1")

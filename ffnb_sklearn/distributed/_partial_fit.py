@@ -45,9 +45,9 @@ def partial_fit_shards(
     estimator : FFNBClassifier
         Estimator to train, new or already fitted, with ``band_size=0``, the default.
     X : dask array of shape (n_samples, n_features), or list of shards
-        Samples. A shard is a delayed object or a future that gives ``(X, y)`` or
-        ``(X, y, sample_weight)``, or a tuple of two or three delayed objects that give these.
-        With ``scale=True`` the first task reads the shards twice: persist them.
+        Samples. A shard is a delayed object or a future that returns ``(X, y)`` or
+        ``(X, y, sample_weight)``, or a tuple of two or three delayed objects that return these
+        arrays. With ``scale=True`` the first task reads the shards twice: persist them.
     y : dask array of shape (n_samples,), default=None
         Labels of the samples, if X is a dask array.
     classes : array-like of shape (n_labels,), default=None
@@ -162,7 +162,8 @@ def _standardised_state(estimator, state, shards):
 def _estimator_of_workers(estimator, state, model):
     """Return an estimator for the workers, with the features of a model and without classes.
 
-    Its moments are exact. Only for wide sparse samples they keep four times `rank` axes.
+    Its moments are exact, except for wide sparse samples, whose moments keep four times `rank`
+    axes.
     """
     rank = None
     keeps_sparse = state.projection is not None and state.projection.keeps_sparse

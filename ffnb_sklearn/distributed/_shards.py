@@ -58,7 +58,7 @@ def _no_shards(received):
 def _check_is_no_frame(shard):
     """Raise if a member of a shard is a dask frame."""
     for member in shard:
-        # Delayed objects have every attribute, but their class has not.
+        # A delayed object has every attribute, but its class does not.
         if hasattr(type(member), "to_dask_array"):
             raise TypeError(
                 f"X must hold shards of delayed objects; got a dask {type(member).__name__}, "
@@ -116,5 +116,5 @@ def arrays_of_shard(shard):
 
 
 def _malformed_shard(received):
-    """Return the error for a computed shard that is no pair or triple."""
+    """Return the error for a computed shard that is neither a pair nor a triple."""
     return TypeError(f"a shard must be (X, y) or (X, y, sample_weight); got {received}.")

@@ -1,4 +1,4 @@
-"""Warn of transformers that learn from the first task of a stream alone."""
+"""Warn about transformers that learn from the first task of a stream alone."""
 
 import warnings
 
@@ -24,7 +24,7 @@ class FrozenTransformerWarning(UserWarning):
 
 
 def warn_of_frozen(steps):
-    """Warn once of all (name, transformer) steps that will be fitted to the first task alone."""
+    """Warn once about all (name, transformer) steps that are fitted to the first task alone."""
     learners = []
     for name, step in steps:
         for transformer in _elementary_transformers(step):
@@ -75,7 +75,7 @@ def _learns(transformer):
 
 
 def _is_declared(transformer):
-    """Return whether parameters declare all that an encoder, vectorizer or imputer would learn."""
+    """Return whether parameters declare all values that the fit of a transformer would learn."""
     if getattr(transformer, "use_idf", False):
         return False
     for name in ("categories", "vocabulary"):

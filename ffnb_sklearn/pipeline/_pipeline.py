@@ -47,7 +47,7 @@ class ContinualPipeline(Pipeline):
 
     The first call of `partial_fit` fits the transformers and starts the last step. Later calls only
     transform X and pass it to `partial_fit` of the last step. Everything else is as in
-    :class:`sklearn.pipeline.Pipeline`: `fit` fits every step anew.
+    :class:`sklearn.pipeline.Pipeline`: `fit` fits every step again.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ class ContinualPipeline(Pipeline):
         Returns
         -------
         MetadataRouter
-            As of :class:`sklearn.pipeline.Pipeline`, with `partial_fit`.
+            The routing of :class:`sklearn.pipeline.Pipeline`, with `partial_fit`.
         """
         router = super().get_metadata_routing()
         last_name, _ = self.steps[-1]
@@ -266,7 +266,7 @@ class ContinualPipeline(Pipeline):
 
     @exclusive
     def fit(self, X: Any, y: ArrayLike | None = None, **params: Any) -> Self:
-        """Fit every step anew.
+        """Fit every step again.
 
         Parameters
         ----------
@@ -294,7 +294,7 @@ class ContinualPipeline(Pipeline):
     @available_if(_pipeline_has("fit_transform"))
     @exclusive
     def fit_transform(self, X: Any, y: ArrayLike | None = None, **params: Any) -> NDArray[Any]:
-        """Fit every step anew, and transform X with all steps.
+        """Fit every step again, and transform X with all steps.
 
         Parameters
         ----------
@@ -321,7 +321,7 @@ class ContinualPipeline(Pipeline):
     @available_if(_pipeline_has("fit_predict"))
     @exclusive
     def fit_predict(self, X: Any, y: ArrayLike | None = None, **params: Any) -> NDArray[Any]:
-        """Fit every step anew, and predict with the last step.
+        """Fit every step again, and predict with the last step.
 
         Parameters
         ----------
@@ -346,7 +346,7 @@ class ContinualPipeline(Pipeline):
         return self._change_all_steps(learn)
 
     def _change_all_steps(self, learn):
-        """Let a function of a pipeline change copies of all steps, then replace all steps at once.
+        """Call a function with copies of all steps, then replace all steps at once.
 
         Return the result of the function.
         """

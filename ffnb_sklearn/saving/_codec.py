@@ -5,7 +5,7 @@ single key, the kind of the value:
 
 - the name of a class in `_schema`: an object of fields, or of `parameters` and `fitted` attributes;
 - `tuple`: a list; `dict`: a list of pairs;
-- `array`: the number of an array, in the order in which they are written; each has one reference;
+- `array`: the number of an array, in the order of writing; each array has one reference;
 - `strings`: a list of strings, an array of objects; `scalar`: an array without axes;
 - `dtype`: the name of a type of numbers;
 - `generator`: the `words`, `position`, `has_normal` and `normal` of a Mersenne Twister;
@@ -329,7 +329,7 @@ class Reader(_Walk):
         """Return a shared band from the arguments that have drawn it."""
         if min(n_neurons, n_inputs) < 0:
             raise ValueError("a shared band must have neurons and inputs")
-        # Each neuron of cosines has two numbers beside its weights, and a bias.
+        # Each neuron of cosines has two numbers and a bias in addition to its weights.
         n_weights = n_neurons * (n_inputs + 3)
         n_bytes = _PER_WEIGHT * n_weights
         self._budget.spend(n_bytes, f"{n_neurons} shared neurons over {n_inputs} inputs")

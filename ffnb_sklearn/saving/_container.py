@@ -41,7 +41,7 @@ def write_container(file, content, arrays):
         archive.writestr(zipfile.ZipInfo(_TEXT), json.dumps(content))
         for index, array in enumerate(arrays):
             info = zipfile.ZipInfo(_array_name(index))
-            # An estimate, for which the archive reserves the fields of a large member.
+            # The archive reserves the fields of a large member if this estimate is large.
             info.file_size = array.nbytes
             with archive.open(info, "w") as member:
                 npy.write_array(member, array, version=(1, 0), allow_pickle=False)

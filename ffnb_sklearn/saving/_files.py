@@ -66,7 +66,7 @@ def save(estimator: Estimator, path: str | os.PathLike[str] | IO[bytes]) -> None
 
     Notes
     -----
-    The file holds what was learned, and nothing that can be computed from it: the first prediction
+    The file holds the learned state, and nothing that can be computed from it: the first prediction
     after loading solves the classifier again. Metadata requests and paths are not saved: the
     `weights` of a fitted `TorchFeatureExtractor` are None after loading if they were a path. Steps
     that share a random generator have separate generators after loading.
@@ -109,7 +109,7 @@ def save(estimator: Estimator, path: str | os.PathLike[str] | IO[bytes]) -> None
 
 
 def _is_path(path):
-    """Return whether a file is named by its path; an object that is opened is not."""
+    """Return whether a file is given as a path rather than as an open file object."""
     return isinstance(path, str | bytes | os.PathLike)
 
 
@@ -126,7 +126,7 @@ def _check_file(path, method):
 def _write_bytes(file, data):
     """Write bytes to a file object; raise `OSError` if it does not take all of them."""
     n_written = file.write(data)
-    # The return value is optional: writers beside those of `io` return None.
+    # The return value is optional: file objects that are not from `io` may return None.
     if isinstance(n_written, int) and n_written < len(data):
         raise OSError(f"the file object has written {n_written} of {len(data)} bytes.")
 
@@ -189,8 +189,8 @@ def load(
     -------
     estimator
         Estimator with the same parameters and learned state, including random states. On the same
-        machine with the same versions, its predictions and its further learning match those of the
-        saved estimator bit for bit. There are two differences: `n_jobs` of its steps is None, and a
+        machine with the same versions, it predicts and continues to learn like the saved estimator,
+        bit for bit. There are two differences: `n_jobs` of its steps is None, and a
         `TorchFeatureExtractor` accepts paths of images as `pathlib.Path` objects, but not as texts.
         A type checker needs ``isinstance(estimator, FFNBClassifier)`` before ``predict``.
 

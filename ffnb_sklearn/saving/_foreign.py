@@ -54,7 +54,7 @@ def write_foreign(estimator, path):
     skops = _import_skops(path, name)
     try:
         data = skops.dumps(estimator)
-        # Some values only fail when they are loaded, such as a function without a name.
+        # Some values, such as a function without a name, fail only when they are loaded.
         loaded = skops.loads(data, trusted=skops.get_untrusted_types(data=data))
     except Exception as error:
         raise TypeError(
