@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from ..core.device import as_array, as_tensor
+from ..core.device import as_array, as_tensor, resolve_device
 from ..core.sparse import SparseInputs
 from .seeds import next_seed
 
@@ -97,11 +97,12 @@ def projection_for(X, estimator):
 
 
 def samples_on(device, X, state):
-    """Return validated samples in the form that the core takes, on a device.
+    """Return validated samples in the form that the core takes, on a device, given by its name.
 
     The state has the projection and the repair of the columns. A tensor shares the memory of X if
     possible, and keeps float32.
     """
+    device = resolve_device(device)
     projection = state.projection
     repair = state.repair
     if projection is not None and projection.keeps_sparse:
