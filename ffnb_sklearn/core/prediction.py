@@ -18,7 +18,7 @@ from .heads.distances import GaussianDistances
 from .heads.interface import Rows
 from .model import Earlier, Model, Samples
 from .novelty import RelativeDistances, fit_relative_distances
-from .solution import Solution, chosen_gaussians, follow, solve
+from .solution import Solution, follow, solve, stack_classes, weigh_features
 from .sparse import SparseInputs, SparseRows
 
 _T = TypeVar("_T")
@@ -146,7 +146,8 @@ def _solve_relative_distances(model: Model, device: torch.device) -> RelativeDis
     if isinstance(head, GaussianDistances) and choice.temperature is None and not settings.refresh:
         distances = head
     moments = model.classifier_moments(range(len(model.moments)))
-    gaussians, _ = chosen_gaussians(model.features, moments, settings, choice, device, model.seed)
+    gaussians = stack_classes(model.features, moments, settings, device=device)
+    gaussians = weigh_features(gaussians, model.features, settings, choice)
     return fit_relative_distances(
         gaussians,
         distances,
