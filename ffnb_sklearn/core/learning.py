@@ -62,13 +62,15 @@ def _learn_moments(
 def _has_new_classes(model: Model, task: Task) -> bool:
     """Return whether a task has samples of classes that the model has not learned."""
     last_class = int(task.classes.max())
-    return last_class >= len(model.moments)
+    n_known = len(model.moments)
+    return last_class >= n_known
 
 
 def _renormalise(model: Model, task: Task) -> FeatureMap:
     """Return the feature map after the task's mini-batches of batch normalisation."""
+    X = task.X
     descent = model.settings.descent
-    n_batches = math.ceil(len(task.X) / descent.batch_size)
+    n_batches = math.ceil(len(X) / descent.batch_size)
     n_epochs = max(1, descent.max_epochs)
     n_steps = n_batches * n_epochs
-    return model.features.update_batch_norms(task.X, task.weights, n_steps)
+    return model.features.update_batch_norms(X, task.weights, n_steps)

@@ -133,11 +133,14 @@ def separation_energy(gaussians: ClassGaussians, blocks: Blocks) -> float:
     an index is undefined, or zero up to rounding.
     """
     spreads = gaussians.weigh_blocks(blocks, 1.0)
-    of_inputs = _separation(spreads, slice(0, blocks.n_inputs))
-    of_band = _separation(spreads, slice(blocks.n_inputs, blocks.n_fixed))
+    inputs = slice(0, blocks.n_inputs)
+    band = slice(blocks.n_inputs, blocks.n_fixed)
+    of_inputs = _separation(spreads, inputs)
+    of_band = _separation(spreads, band)
     if of_inputs == 0.0 or of_band == 0.0:
         return 1.0
-    return min(1.0, (of_inputs / of_band) ** 2)
+    ratio = of_inputs / of_band
+    return min(1.0, ratio**2)
 
 
 def _separation(gaussians: ClassGaussians, block: slice) -> float:
@@ -262,7 +265,8 @@ def ledoit_wolf(left_out: LeftOutSamples, metric: Metric, ridge: float) -> float
         gram = (rows @ solved.T).div_(weight)
         trace = gram.trace()
         # B^-1 Sigma_pooled B^-1 is B^-1 minus the part of the ridge.
-        part_of_ridge = (solved.square() @ gaussians.penalties).sum() / weight
+        penalised_squares = solved.square() @ gaussians.penalties
+        part_of_ridge = penalised_squares.sum() / weight
         part_of_ridge *= ridge * gaussians.pooled_variance()
         traces.append(trace)
         squared_norms.append(gram.square().sum())
@@ -272,9 +276,10 @@ def ledoit_wolf(left_out: LeftOutSamples, metric: Metric, ridge: float) -> float
     n_samples = gaussians.counts[left_out.classes]
     weights = gaussians.weights[left_out.classes]
     squares = torch.stack(squared_norms)
+    squared_traces = torch.stack(traces).square()
     products = torch.stack(products_with_pooled)
     pooled_square = weights @ products / weights.sum()
-    sampling_errors = (torch.stack(traces).square() + squares) / n_samples
+    sampling_errors = (squared_traces + squares) / n_samples
     sampling_error = float(sampling_errors.mean())
     distance = float(squares.mean() - 2.0 * products.mean() + pooled_square)
     if not sampling_error > 0.0:
@@ -287,7 +292,8 @@ def _may_be_gaussian(left_out: LeftOutSamples, blocks: Blocks, shared: SharedBan
     if not left_out.classes or blocks.n_inputs == 0 or blocks.n_shared == 0:
         return False
     n_samples = float(left_out.gaussians.counts.sum())
-    if blocks.n_inputs > min(_MOST_INPUTS, n_samples / _SAMPLES_PER_INPUT):
+    most_inputs = min(_MOST_INPUTS, n_samples / _SAMPLES_PER_INPUT)
+    if blocks.n_inputs > most_inputs:
         return False
     return dispersion(left_out, shared) <= _MOST_DISPERSION
 
@@ -312,7 +318,8 @@ class GaussianDensities:
         self._samples = {}
         self._opponents = {}
         for c in left_out.classes:
-            self._samples[c] = draws @ symmetric_root(self._covariances[c])
+            root = symmetric_root(self._covariances[c])
+            self._samples[c] = draws @ root
             _, self._opponents[c] = left_out.nearest(c, metric.planes)
         weights = inputs.weights[:, None, None]
         pooled = (weights * self._covariances).sum(0) / weights.sum()
@@ -321,7 +328,8 @@ class GaussianDensities:
         entropies = []
         temperatures = []
         for ridge, shrinkage in grid:
-            margins = self._margins(shrinkage, shrinkage * (pooled + ridge * unit))
+            base = pooled + ridge * unit
+            margins = self._margins(shrinkage, shrinkage * base)
             entropy, temperature = left_out.least_cross_entropy(margins)
             entropies.append(entropy)
             temperatures.append(temperature)
@@ -382,7 +390,8 @@ def left_out_distances(
     leverage = sample_share * lengths.mean()
     remainder = (1.0 - leverage).clamp_min(LEAST_SHARE)
     log_determinant = _log_determinants(factor) + remainder.log()
-    return k.square() * lengths / remainder + log_determinant
+    left_out_lengths = k.square() * lengths / remainder
+    return left_out_lengths + log_determinant
 
 
 def _class_covariances(gaussians: ClassGaussians) -> torch.Tensor:
@@ -390,7 +399,8 @@ def _class_covariances(gaussians: ClassGaussians) -> torch.Tensor:
     scatters = torch.diag_embed(gaussians.residuals)
     for scatter, rows in zip(scatters, gaussians.parts(), strict=True):
         scatter += rows.T @ rows
-    return scatters / gaussians.weights[:, None, None]
+    weights = gaussians.weights[:, None, None]
+    return scatters / weights
 
 
 def _squared_lengths(factors: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
