@@ -18,7 +18,7 @@ from ..core.revision import (
     merge_models,
     subtract_samples,
 )
-from .learning import task_on
+from .learning import place_task
 from .priors import check_priors
 from .settings import check_mergeable
 from .validation import check_samples
@@ -60,7 +60,7 @@ def forget_samples(estimator, state, X, y, sample_weight):
         return state
     labels, codes = np.unique(y, return_inverse=True)
     numbers, _ = label_positions(labels, state.arrived)
-    task = task_on(estimator.device, state, X, codes, weights)
+    task = place_task(estimator.device, state, X, codes, weights)
     try:
         model, gone = subtract_samples(state.model, task, numbers.tolist())
     except ValueError as error:

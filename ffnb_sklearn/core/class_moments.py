@@ -256,8 +256,8 @@ def merge(
     sums = MomentSums(pairs)
     for each in parts:
         sums.add_set(_place(each, device))
-    elsewhere = float(sum(each.residual.sum() for each in parts))
-    union = sums.moments(max_rank, elsewhere, with_spare=with_spare)
+    truncated_trace = float(sum(each.residual.sum() for each in parts))
+    union = sums.moments(max_rank, truncated_trace, with_spare=with_spare)
     residual = union.residual
     for each in parts:
         residual = residual + each.residual
@@ -443,7 +443,7 @@ class MomentSums:
         self._mean = self._mean + share * gap
 
     def moments(
-        self, max_rank: Rank = None, elsewhere: float = 0.0, *, with_spare: bool = False
+        self, max_rank: Rank = None, truncated_trace: float = 0.0, *, with_spare: bool = False
     ) -> ClassMoments:
         """Return the moments of all samples added, at least one, by `Scatter.factor`."""
         weight = self._weight
@@ -454,7 +454,7 @@ class MomentSums:
         # The mean of equal samples is not quite the sample; their spread is only rounding.
         rounding = weight * (LENGTH_ROUNDING * mean).square()
         factor, residual = self._scatter.factor(
-            max_rank, rounding, elsewhere, with_spare=with_spare
+            max_rank, rounding, truncated_trace, with_spare=with_spare
         )
         packed_factor, lost_energies = pack_factor(factor, max_rank)
         residual = residual + lost_energies

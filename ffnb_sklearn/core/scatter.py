@@ -168,7 +168,7 @@ class Scatter:
         self,
         max_rank: Rank = None,
         rounding: torch.Tensor | None = None,
-        elsewhere: float = 0.0,
+        truncated_trace: float = 0.0,
         *,
         with_spare: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -187,8 +187,8 @@ class Scatter:
         rounding : Tensor of shape (d,) or None
             Diagonal of the rounding in S; None is zero. F has no row, and the residual is zero, if
             the trace of S is at most the trace of the rounding.
-        elsewhere : float
-            Trace that earlier truncations have removed; "auto" adds it to the trace of S.
+        truncated_trace : float
+            Trace that earlier truncations removed; "auto" adds it to the trace of S.
         with_spare : bool
             Whether the sum grows later, so that F gets spare rows.
         """
@@ -207,7 +207,7 @@ class Scatter:
         principal = _drop_rounding(principal, energies, rounding)
         if max_rank == "auto":
             row_energies = as_array(principal.square().sum(1))
-            count = n_auto_axes(row_energies, trace + elsewhere)
+            count = n_auto_axes(row_energies, trace + truncated_trace)
             if with_spare:
                 count = add_spare_axes(count)
         if count is None or len(principal) < count:

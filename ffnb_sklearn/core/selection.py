@@ -98,7 +98,7 @@ def choose(
     if blocks.n_fixed:
         # The moments of old classes in trained neurons are only inferred, and overestimate their
         # separation.
-        gaussians = gaussians.first(blocks.n_fixed)
+        gaussians = gaussians.first_features(blocks.n_fixed)
     energy = separation_energy(gaussians, blocks)
     if shrinkage is not None and epsilon is not None:
         return Choice(energy, shrinkage, epsilon)
@@ -119,7 +119,7 @@ def choose(
 def apply_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> ClassGaussians:
     """Return the classes with the penalties of a choice, and over the features that count."""
     if choice.candidate == "densities":
-        gaussians = gaussians.first(blocks.n_inputs)
+        gaussians = gaussians.first_features(blocks.n_inputs)
         blocks = Blocks(blocks.n_inputs, 0)
     return gaussians.weigh_blocks(blocks, choice.input_energy)
 
@@ -258,7 +258,7 @@ def ledoit_wolf(left_out: LeftOutSamples, metric: Metric, ridge: float) -> float
     squared_norms = []
     products_with_pooled = []
     for c in left_out.classes:
-        rows = gaussians.parts()[c]
+        rows = gaussians.class_rows()[c]
         weight = gaussians.weights[c]
         solved = metric.solve_rows(c)
         # Squares of tiny weights would underflow.
@@ -311,7 +311,7 @@ class GaussianDensities:
     """
 
     def __init__(self, left_out: LeftOutSamples, n_inputs: int, metric: Metric) -> None:
-        inputs = left_out.gaussians.first(n_inputs)
+        inputs = left_out.gaussians.first_features(n_inputs)
         self._inputs = inputs.weigh_blocks(Blocks(n_inputs, 0), 1.0)
         self._covariances = _class_covariances(inputs)
         draws = normal_draws(inputs.seed, n_inputs, inputs.means.device)
@@ -397,7 +397,7 @@ def left_out_distances(
 def _class_covariances(gaussians: ClassGaussians) -> torch.Tensor:
     """Return the covariances of all classes, dense and of shape (C, d, d)."""
     scatters = torch.diag_embed(gaussians.residuals)
-    for scatter, rows in zip(scatters, gaussians.parts(), strict=True):
+    for scatter, rows in zip(scatters, gaussians.class_rows(), strict=True):
         scatter += rows.T @ rows
     weights = gaussians.weights[:, None, None]
     return scatters / weights

@@ -82,7 +82,7 @@ def follow(
     gaussians = stack_classes(features, moments, settings, device=device)
     if solution.choice.candidate == "densities":
         blocks = classifier_blocks(features, settings.skip_connection)
-        gaussians = gaussians.first(blocks.n_inputs)
+        gaussians = gaussians.first_features(blocks.n_inputs)
     head = solution.classifier.update_classes(gaussians, numbers)
     if head is None:
         return None

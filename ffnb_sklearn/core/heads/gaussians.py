@@ -114,12 +114,12 @@ class ClassGaussians:
             seed=seed,
         )
 
-    def parts(self) -> tuple[torch.Tensor, ...]:
+    def class_rows(self) -> tuple[torch.Tensor, ...]:
         """Return the rows of each class, of shape (n_rows, d)."""
         lengths = list(self.lengths)
         return torch.split(self.rows, lengths)
 
-    def first(self, n_features: int) -> "ClassGaussians":
+    def first_features(self, n_features: int) -> "ClassGaussians":
         """Return the same classes over the first features alone."""
         if n_features == len(self.penalties):
             return self

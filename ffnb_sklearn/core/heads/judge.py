@@ -5,7 +5,7 @@ docs/theory/default.rst ("How shrinkage, ridge and energy are chosen") has the f
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -45,10 +45,14 @@ _OFF_CENTRE = 1e-6
 LEAST_SHARE = 1e-3
 
 
+@lru_cache(maxsize=2)
 def normal_draws(
     seed: int, n_columns: int, device: torch.device, n_draws: int = 64
 ) -> torch.Tensor:
-    """Draw scrambled Sobol points, normally distributed, and append their mirror images."""
+    """Draw scrambled Sobol points, normally distributed, and append their mirror images.
+
+    The choice and the head draw the same numbers, which are kept; never write to them.
+    """
     engine = SobolEngine(n_columns, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
     # The first point has the default precision of torch, which users may set.
     engine.fast_forward(1)  # type: ignore[no-untyped-call]
@@ -85,7 +89,7 @@ class LeftOutSamples:
         self._n_opponents = min(_N_JUDGED, len(weights) - 1)
         self.classes = self._judged_classes()
 
-    @cached_property
+    @property
     def _draws(self) -> torch.Tensor:
         """Standard normal draws, a column for each opponent."""
         seed = self.gaussians.seed
@@ -119,7 +123,7 @@ class LeftOutSamples:
         """
         if planes is None:
             planes = base.solve(self.means)
-        return Metric(self.gaussians.parts(), base, planes, share)
+        return Metric(self.gaussians.class_rows(), base, planes, share)
 
     def cross_entropy(self, metric: "Metric", limit: float = math.inf) -> tuple[float, float]:
         """Return the least cross-entropy over temperatures, and its temperature.
@@ -200,7 +204,7 @@ class LeftOutSamples:
     def mean_length(self, c: int, metric: "Metric") -> torch.Tensor:
         """Return the mean squared length of the samples of a class in the inverse of `base`."""
         gaussians = self.gaussians
-        rows = gaussians.parts()[c]
+        rows = gaussians.class_rows()[c]
         products = rows * metric.solve_rows(c)
         total = products.sum()
         return total / gaussians.weights[c]
@@ -208,7 +212,7 @@ class LeftOutSamples:
     def root(self, c: int, functions: torch.Tensor) -> torch.Tensor:
         """Return the symmetric root of the covariance of k linear functions in a class."""
         gaussians = self.gaussians
-        rows = gaussians.parts()[c]
+        rows = gaussians.class_rows()[c]
         values = rows @ functions.T
         scatter = values.T @ values
         covariance = scatter / gaussians.weights[c]
@@ -327,7 +331,7 @@ def _projected_variances(
     """Return the variances of a class along directions in the inputs, of shape (d, k)."""
     n_inputs = len(directions)
     n = gaussians.counts[c]
-    rows = gaussians.parts()[c]
+    rows = gaussians.class_rows()[c]
     residuals = gaussians.residuals[c, :n_inputs]
     projections = rows[:, :n_inputs] @ directions
     squares = projections.square()
