@@ -132,27 +132,34 @@ def separation_energy(gaussians: ClassGaussians, blocks: Blocks) -> float:
     with the Calinski-Harabasz index of the inputs, i, and of the shared band, b. The result is 1 if
     an index is undefined, or zero up to rounding.
     """
-    spreads = gaussians.weigh_blocks(blocks, 1.0)
+    penalties = gaussians.weigh_blocks(blocks, 1.0).penalties
+    spreads = gaussians.spreads()
     inputs = slice(0, blocks.n_inputs)
     band = slice(blocks.n_inputs, blocks.n_fixed)
-    of_inputs = _separation(spreads, inputs)
-    of_band = _separation(spreads, band)
+    of_inputs = _separation(spreads, penalties, inputs)
+    of_band = _separation(spreads, penalties, band)
     if of_inputs == 0.0 or of_band == 0.0:
         return 1.0
     ratio = of_inputs / of_band
     return min(1.0, ratio**2)
 
 
-def _separation(gaussians: ClassGaussians, block: slice) -> float:
+def _separation(
+    spreads: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    penalties: torch.Tensor,
+    block: slice,
+) -> float:
     """Return the scatter between the classes over that within, both in units of the penalties.
 
-    It is the Calinski-Harabasz index of the block up to a factor that all blocks share, and zero if
-    the index is undefined or only rounding.
+    `spreads` is the result of `ClassGaussians.spreads`. The quotient is the Calinski-Harabasz index
+    of the block up to a factor that all blocks share, and zero if the index is undefined or only
+    rounding.
     """
-    penalties = gaussians.penalties[block]
-    within, between, energy = (
-        float((spread[block] / penalties).sum()) for spread in gaussians.spreads()
-    )
+    sums = []
+    for spread in spreads:
+        relative_spread = spread[block] / penalties[block]
+        sums.append(float(relative_spread.sum()))
+    within, between, energy = sums
     if within > 0.0 and between > ENERGY_ROUNDING * energy:
         return between / within
     return 0.0
@@ -254,11 +261,12 @@ def ledoit_wolf(left_out: LeftOutSamples, metric: Metric, ridge: float) -> float
     classes. The result is 1 if no class has a covariance.
     """
     gaussians = left_out.gaussians
+    unit = ridge * gaussians.pooled_variance()
     traces = []
     squared_norms = []
     products_with_pooled = []
     for c in left_out.classes:
-        rows = gaussians.class_rows()[c]
+        rows = gaussians.class_rows[c]
         weight = gaussians.weights[c]
         solved = metric.solve_rows(c)
         # Squares of tiny weights would underflow.
@@ -267,7 +275,7 @@ def ledoit_wolf(left_out: LeftOutSamples, metric: Metric, ridge: float) -> float
         # B^-1 Sigma_pooled B^-1 is B^-1 minus the part of the ridge.
         penalised_squares = solved.square() @ gaussians.penalties
         part_of_ridge = penalised_squares.sum() / weight
-        part_of_ridge *= ridge * gaussians.pooled_variance()
+        part_of_ridge *= unit
         traces.append(trace)
         squared_norms.append(gram.square().sum())
         products_with_pooled.append(trace - part_of_ridge)
@@ -397,7 +405,7 @@ def left_out_distances(
 def _class_covariances(gaussians: ClassGaussians) -> torch.Tensor:
     """Return the covariances of all classes, dense and of shape (C, d, d)."""
     scatters = torch.diag_embed(gaussians.residuals)
-    for scatter, rows in zip(scatters, gaussians.class_rows(), strict=True):
+    for scatter, rows in zip(scatters, gaussians.class_rows, strict=True):
         scatter += rows.T @ rows
     weights = gaussians.weights[:, None, None]
     return scatters / weights

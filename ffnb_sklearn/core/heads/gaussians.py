@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -114,8 +115,9 @@ class ClassGaussians:
             seed=seed,
         )
 
+    @cached_property
     def class_rows(self) -> tuple[torch.Tensor, ...]:
-        """Return the rows of each class, of shape (n_rows, d)."""
+        """Rows of each class, of shape (n_rows, d)."""
         lengths = list(self.lengths)
         return torch.split(self.rows, lengths)
 

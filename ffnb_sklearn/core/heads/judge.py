@@ -123,7 +123,7 @@ class LeftOutSamples:
         """
         if planes is None:
             planes = base.solve(self.means)
-        return Metric(self.gaussians.class_rows(), base, planes, share)
+        return Metric(self.gaussians.class_rows, base, planes, share)
 
     def cross_entropy(self, metric: "Metric", limit: float = math.inf) -> tuple[float, float]:
         """Return the least cross-entropy over temperatures, and its temperature.
@@ -204,7 +204,7 @@ class LeftOutSamples:
     def mean_length(self, c: int, metric: "Metric") -> torch.Tensor:
         """Return the mean squared length of the samples of a class in the inverse of `base`."""
         gaussians = self.gaussians
-        rows = gaussians.class_rows()[c]
+        rows = gaussians.class_rows[c]
         products = rows * metric.solve_rows(c)
         total = products.sum()
         return total / gaussians.weights[c]
@@ -212,7 +212,7 @@ class LeftOutSamples:
     def root(self, c: int, functions: torch.Tensor) -> torch.Tensor:
         """Return the symmetric root of the covariance of k linear functions in a class."""
         gaussians = self.gaussians
-        rows = gaussians.class_rows()[c]
+        rows = gaussians.class_rows[c]
         values = rows @ functions.T
         scatter = values.T @ values
         covariance = scatter / gaussians.weights[c]
@@ -331,7 +331,7 @@ def _projected_variances(
     """Return the variances of a class along directions in the inputs, of shape (d, k)."""
     n_inputs = len(directions)
     n = gaussians.counts[c]
-    rows = gaussians.class_rows()[c]
+    rows = gaussians.class_rows[c]
     residuals = gaussians.residuals[c, :n_inputs]
     projections = rows[:, :n_inputs] @ directions
     squares = projections.square()

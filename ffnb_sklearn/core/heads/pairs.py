@@ -217,7 +217,7 @@ def _own_rows(gaussians: ClassGaussians, shrinkage: float) -> torch.Tensor:
     rows = gaussians.means.new_zeros((n_classes, most_rows, n_features))
     shares = (1.0 - shrinkage) / gaussians.weights
     roots = shares.sqrt()
-    for padded, factor, root in zip(rows, gaussians.class_rows(), roots, strict=True):
+    for padded, factor, root in zip(rows, gaussians.class_rows, roots, strict=True):
         padded[: len(factor)] = factor * root
     return rows
 

@@ -199,7 +199,7 @@ def _leverages(
     """
     gaussians = left_out.gaussians
     n_classes = len(gaussians.weights)
-    rows = gaussians.class_rows()[c]
+    rows = gaussians.class_rows[c]
     products_within = rows @ metric.planes.T
     products_in_total = rows @ solved.T
     squares_along_means = products_within * products_in_total

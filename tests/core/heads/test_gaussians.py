@@ -40,7 +40,7 @@ def test_moments_of_the_chosen_features_are_stacked():
     gaussians = stacked(moments)
 
     assert gaussians.lengths == (3, 0, 2)
-    assert [len(part) for part in gaussians.class_rows()] == [3, 0, 2]
+    assert [len(part) for part in gaussians.class_rows] == [3, 0, 2]
     assert_array_equal(gaussians.weights, [4.0, 1.0, 2.5])
     assert_array_equal(gaussians.means, [one.mean[COLUMNS] for one in moments])
     assert_array_equal(gaussians.rows[3:], moments[2].factor[:, COLUMNS])
