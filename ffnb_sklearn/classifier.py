@@ -710,7 +710,7 @@ class FFNBClassifier(
         priors = self._class_priors(state)
         if np.ptp(priors) == 0.0:
             return scores
-        return self._head(state).with_priors(scores, priors)
+        return self._head(state).apply_priors(scores, priors)
 
     def _logits(self, state, samples):
         """Return scores of the classes seen whose softmax is the probability of each class."""

@@ -109,7 +109,7 @@ class PairwiseFisher(Head):
         """
         return LossLogits(self.n_classes, _SURE)
 
-    def with_priors(self, scores: Array, priors: Array) -> Array:
+    def apply_priors(self, scores: Array, priors: Array) -> Array:
         """Divide the expected losses by the priors, relative to equal priors."""
         largest_loss = self.n_classes - 1 + 2.0 * _SURE
         losses = largest_loss - scores
@@ -117,8 +117,8 @@ class PairwiseFisher(Head):
 
     def scores_module(self, priors: Array) -> nn.Module:
         """Return the pairs as a module; pooling and the adjustment for priors are affine."""
-        shift = self.with_priors(np.zeros((1, self.n_classes)), priors)
-        mixing = self.with_priors(self.pooling(), priors) - shift
+        shift = self.apply_priors(np.zeros((1, self.n_classes)), priors)
+        mixing = self.apply_priors(self.pooling(), priors) - shift
         arrays = {
             "planes": self.planes,
             "offsets": self.offsets,
