@@ -8,11 +8,10 @@ from sklearn.utils._param_validation import Interval
 
 from ._base.bands import Bands
 from ._base.base import ClassIncrementalClassifier
-from ._base.learning import task_on
+from ._base.learning import place_task
 from ._base.settings import check_seed, check_unchanged, descent_of
 from ._inputs.seeds import next_seed
 from .core.bands.tuning.naive import empty_network, grow, train_newest
-from .core.device import resolve_device
 
 __all__ = ["NaiveIncrementalClassifier"]
 
@@ -182,7 +181,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         """Return the state with the network after a task; outputs are trained with their bands."""
         model = state.model
         n_layers = int(self.n_layers)
-        task = task_on(resolve_device(self.device), state, X, positions, weights)
+        task = place_task(self.device, state, X, positions, weights)
         samples = task.X
         if model is None:
             model = empty_network(samples, n_layers, next_seed(self.random_state))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import wraps
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, ParamSpec, Self
@@ -19,7 +18,7 @@ from ._base.bands import Bands
 from ._base.base import ClassIncrementalClassifier
 from ._base.learning import learn_task
 from ._base.priors import allow_for_unforeseen, class_priors
-from ._base.settings import bands_of, solution_parameters, solved_settings
+from ._base.settings import bands_of, present_state
 from ._base.state import learned_attribute
 from ._inputs.locks import exclusive
 from ._inputs.sparse import WideSamples
@@ -709,22 +708,11 @@ class FFNBClassifier(
                 return solution.choice
         raise AttributeError("shrinkage_ and epsilon_ exist after a prediction.")
 
-    def _learn_task(self, state, X, positions, arrived, weights):
-        """Return the state with the model after a task."""
-        return learn_task(self, state, X, positions, arrived, weights)
+    _learn_task = learn_task
 
     def _present_state(self):
         """Return the learned state with the present parameters of the classifier."""
-        state = self._learned_state()
-        parameters = solution_parameters(self)
-
-        def new_settings():
-            return solved_settings(self, state.model.settings, parameters)
-
-        model = prediction.apply_parameters(state.model, [*parameters.values()], new_settings)
-        if model is state.model:
-            return state
-        return replace(state, model=model)
+        return present_state(self, self._learned_state())
 
     def _scores(self, state, samples):
         """Return the scores of the classes seen, adjusted for the priors."""
@@ -732,7 +720,7 @@ class FFNBClassifier(
         priors = self._class_priors(state)
         if np.ptp(priors) == 0.0:
             return scores
-        return self._head(state).with_priors(scores, priors)
+        return self._head(state).apply_priors(scores, priors)
 
     def _logits(self, state, samples):
         """Return scores of the classes seen whose softmax is the probability of each class."""

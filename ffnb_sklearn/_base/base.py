@@ -14,9 +14,9 @@ from sklearn.utils._param_validation import Interval
 from .._inputs.labels import label_positions
 from .._inputs.locks import exclusive
 from .._inputs.seeds import advance
-from .._inputs.sparse import samples_on
+from .._inputs.sparse import place_samples
 from .._inputs.tasks import class_incremental_tasks
-from ..core.device import as_array, plain_torch, resolve_device
+from ..core.device import as_array, plain_torch
 from .priors import LEAST, unseen_scores
 from .state import learned_attribute
 from .validation import check_inputs, check_samples
@@ -140,8 +140,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
     def _samples(self, state, X):
         """Validate samples and return them in the form that the core takes."""
         X, _ = check_inputs(self, X, state)
-        device = resolve_device(self.device)
-        return samples_on(device, X, state)
+        return place_samples(self.device, X, state)
 
     def _scores(self, state, samples):
         """Return the scores of the classes seen, in order of arrival."""

@@ -4,8 +4,7 @@ import numpy as np
 
 from .._inputs.labels import label_positions
 from ..core.bands import bound as core_bound
-from ..core.device import resolve_device
-from .learning import task_on
+from .learning import place_task
 from .validation import check_inputs
 
 __all__ = ["descent_bound", "forgetting_bound"]
@@ -51,9 +50,8 @@ def descent_bound(classifier, X, y, X_previous):
         of previous tasks; 0 without a step.
     """
     state = classifier._learned_state()
-    device = resolve_device(classifier.device)
     X, _ = check_inputs(classifier, X, state)
     positions, _ = label_positions(y, state.arrived)
-    task = task_on(device, state, X, positions, np.ones(len(X)))
+    task = place_task(classifier.device, state, X, positions, np.ones(len(X)))
     previous = classifier._samples(state, X_previous)
     return core_bound.descent_bound(state.model, task, previous.double())

@@ -6,10 +6,10 @@ from sklearn.frozen import FrozenEstimator
 
 from .._inputs.seeds import advance
 
-__all__ = ["learned_in_copies", "replace_fitted"]
+__all__ = ["learn_in_copies", "replace_fitted"]
 
 
-def learned_in_copies(pipeline, changed, call):
+def learn_in_copies(pipeline, changed, call):
     """Let a call change copies of some steps, then replace the steps of the pipeline at once.
 
     `call` takes a pipeline that has the copies; return its result. Frozen steps are not copied.

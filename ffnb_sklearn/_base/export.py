@@ -40,13 +40,16 @@ def torch_module(state, head, priors, dtype):
 def _fits_float32(buffer):
     """Return whether float32 has all entries of a buffer, and not only zeros of a column."""
     limits = torch.finfo(torch.float32)
-    magnitudes = buffer.abs()
-    if buffer.ndim <= 1 or len(buffer) == 0:
-        return not bool(torch.any(magnitudes > limits.max))
-    largest = magnitudes.amax(0)
+    largest = buffer.abs()
+    is_table = buffer.ndim > 1 and len(buffer) > 0
+    if is_table:
+        largest = largest.amax(0)
+    if (largest > limits.max).any():
+        return False
+    if not is_table:
+        return True
     is_lost = (largest > 0.0) & (largest < limits.tiny)
-    is_too_large = largest > limits.max
-    return not bool(torch.any(is_lost | is_too_large))
+    return not is_lost.any()
 
 
 class TorchHead(nn.Module):
@@ -78,18 +81,14 @@ class TorchHead(nn.Module):
         shared_band = replace(model.features.shared, seed=None)
         features = replace(model.features, shared=shared_band)
         columns = classifier_columns(features, model.settings.skip_connection)
-        self._register_numbers("_columns", columns)
+        self.register_buffer("_columns", torch.tensor(columns, device="cpu"))
         self._repair = None
         if state.repair is not None:
             self._repair = _Stored(state.repair)
         self._features = _Stored(features)
         self._scores = head.scores_module(priors)
-        self._register_numbers("_order", order)
+        self.register_buffer("_order", torch.tensor(order, device="cpu"))
         self.probabilities = _Probabilities(head.logits_module(), state.n_samples, len(order))
-
-    def _register_numbers(self, name, numbers):
-        """Store the numbers of columns as a buffer."""
-        self.register_buffer(name, torch.tensor(numbers, device="cpu"))
 
     def forward(self, X):
         """Return the scores of samples, of shape (n_samples, n_arrived)."""
@@ -114,7 +113,9 @@ class _Stored(nn.Module):
 
     def _register_array(self, array):
         """Register an array as the next buffer, and return an empty array in its place."""
-        self.register_buffer(f"_{len(self._buffers)}", torch.tensor(array, device="cpu"))
+        name = f"_{len(self._buffers)}"
+        buffer = torch.tensor(array, device="cpu")
+        self.register_buffer(name, buffer)
         return np.empty(0)
 
     def value(self):
@@ -132,10 +133,11 @@ class _Probabilities(nn.Module):
     def __init__(self, logits, n_samples, n_classes):
         super().__init__()
         self._logits = logits
-        self._share = 1.0 / (n_samples + 2.0)
+        self._unforeseen = 1.0 / (n_samples + 2.0)
         self._n_classes = n_classes
 
     def forward(self, scores):
         logits = self._logits(scores)
+        foreseen = 1.0 - self._unforeseen
         probabilities = logits.softmax(1)
-        return (1.0 - self._share) * probabilities + self._share / self._n_classes
+        return foreseen * probabilities + self._unforeseen / self._n_classes

@@ -8,8 +8,8 @@ import torch
 from .._inputs.columns import ColumnSpreads, warn_of_columns
 from .._inputs.labels import label_positions
 from .._inputs.seeds import next_seed
-from .._inputs.sparse import samples_on
-from ..core.device import as_tensor, resolve_device
+from .._inputs.sparse import place_samples
+from ..core.device import as_tensor
 from ..core.learning import learn
 from ..core.model import Task, empty_model
 from .priors import check_priors
@@ -23,9 +23,9 @@ from .settings import (
 
 __all__ = [
     "learn_task",
+    "place_task",
     "prepare_model",
     "standardise_columns",
-    "task_on",
     "warn_of_new_columns",
 ]
 
@@ -33,12 +33,13 @@ __all__ = [
 _ENOUGH_FOR_SPREADS = 10
 
 
-def task_on(device, state, X, positions, weights):
-    """Return a task of validated samples on a device; positions are numbers of classes."""
+def place_task(device, state, X, positions, weights):
+    """Place the validated samples of a task on a device; positions are numbers of classes."""
+    samples = place_samples(device, X, state)
     return Task(
-        samples_on(device, X, state),
-        as_tensor(positions, device=device, dtype=torch.int64),
-        as_tensor(weights, device=device),
+        samples,
+        as_tensor(positions, device=samples.device, dtype=torch.int64),
+        as_tensor(weights, device=samples.device),
     )
 
 
@@ -53,7 +54,7 @@ def learn_task(estimator, state, X, positions, arrived, weights):
         spreads = ColumnSpreads.of(X, weights)
         state = standardise_columns(estimator, state, spreads, labels)
     model, settings = prepare_model(estimator, state)
-    task = task_on(resolve_device(estimator.device), state, X, positions, weights)
+    task = place_task(estimator.device, state, X, positions, weights)
     model = learn(model, task, settings)
     warn_of_new_columns(estimator, state, model)
     return replace(state, model=model)

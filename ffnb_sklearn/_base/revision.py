@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.utils.validation import check_scalar
 
 from .._inputs.labels import check_labels, label_positions
-from ..core.device import resolve_device
 from ..core.messages import level_of_user
 from ..core.revision import (
     decay_classes,
@@ -19,7 +18,7 @@ from ..core.revision import (
     merge_models,
     subtract_samples,
 )
-from .learning import task_on
+from .learning import place_task
 from .priors import check_priors
 from .settings import check_mergeable
 from .validation import check_samples
@@ -61,7 +60,7 @@ def forget_samples(estimator, state, X, y, sample_weight):
         return state
     labels, codes = np.unique(y, return_inverse=True)
     numbers, _ = label_positions(labels, state.arrived)
-    task = task_on(resolve_device(estimator.device), state, X, codes, weights)
+    task = place_task(estimator.device, state, X, codes, weights)
     try:
         model, gone = subtract_samples(state.model, task, numbers.tolist())
     except ValueError as error:

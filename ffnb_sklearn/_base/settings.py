@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from numbers import Integral, Real
+from operator import is_
 from typing import get_args
 
 import numpy as np
@@ -22,9 +23,8 @@ __all__ = [
     "check_seed",
     "check_unchanged",
     "descent_of",
+    "present_state",
     "settings_of",
-    "solution_parameters",
-    "solved_settings",
     "warn_of_idle_parameters",
 ]
 
@@ -113,7 +113,30 @@ def warn_of_idle_parameters(estimator):
         )
 
 
-def solution_parameters(estimator):
+def present_state(estimator, state):
+    """Return a state whose model has the present parameters of the solved classifier.
+
+    If each parameter is the same object as in the last call, the model is that of the last call,
+    which may hold a solved classifier. It is the model of the state itself if the settings are
+    equal, and a copy with the new settings if they differ.
+    """
+    model = state.model
+    parameters = _solution_parameters(estimator)
+    values = list(parameters.values())
+    last_values, changed_model = model.cache.get("parameters", (None, None))
+    if last_values is None or not all(map(is_, last_values, values)):
+        settings = _solution_settings(estimator, model.settings, parameters)
+        # A reference to the model itself would keep it in memory until a garbage collection.
+        changed_model = None
+        if settings != model.settings:
+            changed_model = replace(model, settings=settings)
+        model.cache["parameters"] = values, changed_model
+    if changed_model is None:
+        return state
+    return replace(state, model=changed_model)
+
+
+def _solution_parameters(estimator):
     """Return the parameters that belong to the solved classifier alone, by name."""
     bands = bands_of(estimator)
     _check_units(estimator, bands)
@@ -134,7 +157,7 @@ def _check_units(estimator, bands):
         )
 
 
-def solved_settings(estimator, settings, parameters):
+def _solution_settings(estimator, settings, parameters):
     """Return the settings of a model with other parameters of the solved classifier."""
     constraints = estimator._parameter_constraints | Bands._parameter_constraints
     validate_parameter_constraints(constraints, parameters, type(estimator).__name__)

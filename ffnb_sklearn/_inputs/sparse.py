@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from ..core.device import as_array, as_tensor
+from ..core.device import as_array, as_tensor, resolve_device
 from ..core.sparse import SparseInputs
 from .seeds import next_seed
 
-__all__ = ["N_TERMS", "RandomProjection", "WideSamples", "projection_for", "samples_on"]
+__all__ = ["N_TERMS", "RandomProjection", "WideSamples", "place_samples", "projection_for"]
 
 # Columns of a projection that becomes dense, for a model with neurons; learning takes a time that
 # grows with its square. Narrower samples are not projected.
@@ -96,12 +96,13 @@ def projection_for(X, estimator):
     return RandomProjection(n_features, next_seed(estimator.random_state), n_columns)
 
 
-def samples_on(device, X, state):
-    """Return validated samples in the form that the core takes, on a device.
+def place_samples(device, X, state):
+    """Place validated samples on a device, given by its name, in the form that the core takes.
 
     The state has the projection and the repair of the columns. A tensor shares the memory of X if
     possible, and keeps float32.
     """
+    device = resolve_device(device)
     projection = state.projection
     repair = state.repair
     if projection is not None and projection.keeps_sparse:

@@ -231,8 +231,10 @@ def moments_of(
     of the samples and the chunks changes the result by rounding alone. Raise `ValueError` if the
     moments are not finite.
     """
-    parts = map(_centre, chunks)
-    return _moments_of_union(parts, max_rank, pairs, with_spare=with_spare)
+    sums = MomentSums(pairs)
+    for features, weights in chunks:
+        sums.add(features, weights)
+    return sums.moments(max_rank, with_spare=with_spare)
 
 
 def merge(
@@ -251,9 +253,11 @@ def merge(
     Only the union is truncated, so exact sets may be divided in any way. With spare axes, the
     result has up to a quarter more.
     """
-    elsewhere = float(sum(each.residual.sum() for each in parts))
-    tensors = (_place(each, device) for each in parts)
-    union = _moments_of_union(tensors, max_rank, pairs, elsewhere, with_spare=with_spare)
+    sums = MomentSums(pairs)
+    for each in parts:
+        sums.add_set(_place(each, device))
+    truncated_trace = float(sum(each.residual.sum() for each in parts))
+    union = sums.moments(max_rank, truncated_trace, with_spare=with_spare)
     residual = union.residual
     for each in parts:
         residual = residual + each.residual
@@ -327,8 +331,9 @@ def subtract(
     kept_rows[:, is_constant] = 0.0
     mean = whole.mean + removed.weight / weight * gap
     weight_norm = moments.weight_norm * remaining_norm_share**0.5
-    remaining = _Part(weight, weight_norm, mean, kept_rows)
-    return _moments_of_union([remaining], None, None)
+    sums = MomentSums()
+    sums.add_set(_Set(weight, weight_norm, mean, kept_rows))
+    return sums.moments()
 
 
 def merge_classes(
@@ -344,17 +349,32 @@ def merge_classes(
     `new` has ascending class numbers; those of new classes continue those of the known classes.
     """
     moments = list(known)
-    for label, added in new:
-        if label < len(known):
-            moments[label] = merge(
-                [known[label], added], max_rank, device=device, pairs=pairs, with_spare=True
-            )
-        else:
-            moments.append(added)
+    for number, added in new:
+        add_to_class(moments, number, added, max_rank, device=device, pairs=pairs)
     return tuple(moments)
 
 
-class _Part(NamedTuple):
+def add_to_class(
+    moments: list[ClassMoments],
+    number: int,
+    added: ClassMoments,
+    max_rank: Rank,
+    *,
+    device: torch.device,
+    pairs: TurningPairs | None = None,
+) -> None:
+    """Add the moments of new samples of a class to those of all classes, a new class at the end.
+
+    Calls have ascending class numbers.
+    """
+    if number < len(moments):
+        summands = [moments[number], added]
+        moments[number] = merge(summands, max_rank, device=device, pairs=pairs, with_spare=True)
+    else:
+        moments.append(added)
+
+
+class _Set(NamedTuple):
     """Some samples of a class: sum and norm of the weights, mean, and rows of the scatter."""
 
     weight: float
@@ -363,24 +383,23 @@ class _Part(NamedTuple):
     rows: torch.Tensor
 
 
-def _centre(chunk: tuple[torch.Tensor, torch.Tensor]) -> _Part:
+def _centre(features: torch.Tensor, weights: torch.Tensor) -> _Set:
     r"""Return the moments of some samples before any truncation.
 
     The rows are :math:`\sqrt{w_i} \, (x_i - \mu)`.
     """
-    features, weights = chunk
     weight = weights.sum()
     mean = weights @ features / weight
     rows = features - mean
     rows.mul_(weights.sqrt()[:, None])
-    return _Part(float(weight), norm_of_weights(weights), mean, rows)
+    return _Set(float(weight), norm_of_weights(weights), mean, rows)
 
 
-def _place(moments: ClassMoments, device: torch.device) -> _Part:
+def _place(moments: ClassMoments, device: torch.device) -> _Set:
     """Return the weights, the mean and the factor of moments as tensors on a device."""
     mean = as_tensor(moments.mean, device=device)
     factor = as_tensor(moments.columns(slice(None)), device=device)
-    return _Part(moments.weight, moments.weight_norm, mean, factor)
+    return _Set(moments.weight, moments.weight_norm, mean, factor)
 
 
 def norm_of_weights(weights: torch.Tensor) -> float:
@@ -391,34 +410,54 @@ def norm_of_weights(weights: torch.Tensor) -> float:
     return float(largest * relative_norm)
 
 
-def _moments_of_union(
-    sets: Iterable[_Part],
-    max_rank: Rank,
-    pairs: TurningPairs | None,
-    elsewhere: float = 0.0,
-    *,
-    with_spare: bool = False,
-) -> ClassMoments:
-    """Return the moments of the union of sets of samples, by the formula of `merge`."""
-    sets = iter(sets)
-    weight, weight_norm, mean, rows = next(sets)
-    scatter = Scatter(len(mean), pairs).add([rows])
-    for addition in sets:
-        gap = addition.mean - mean
-        total = weight + addition.weight
-        share = addition.weight / total
-        # The product of two weights may leave the range of double precision.
-        between = weight * share
-        row_between = between**0.5 * gap[None]
-        scatter = scatter.add([row_between, addition.rows])
-        weight = total
-        weight_norm = math.hypot(weight_norm, addition.weight_norm)
-        mean = mean + share * gap
-    check_finite(weight)
-    check_weight(weight)
-    # The mean of equal samples is not quite the sample; their spread is only rounding.
-    rounding = weight * (LENGTH_ROUNDING * mean).square()
-    factor, residual = scatter.factor(max_rank, rounding, elsewhere, with_spare=with_spare)
-    packed_factor, lost_energies = pack_factor(factor, max_rank)
-    residual = residual + lost_energies
-    return ClassMoments(weight, weight_norm, as_array(mean), packed_factor, as_array(residual))
+class MomentSums:
+    """Sums over disjoint sets of samples of one class, which come one after the other."""
+
+    def __init__(self, pairs: TurningPairs | None = None) -> None:
+        self._pairs = pairs
+        self._weight = 0.0
+        self._weight_norm = 0.0
+        # A number combines with tensors on any device.
+        self._mean: torch.Tensor = torch.zeros((), dtype=torch.float64, device="cpu")
+        self._scatter: Scatter | None = None
+
+    def add(self, features: torch.Tensor, weights: torch.Tensor) -> None:
+        """Add samples: features of shape (n_samples, d), and positive weights."""
+        self.add_set(_centre(features, weights))
+
+    def add_set(self, samples: _Set) -> None:
+        """Add samples of known moments, by the formula of `merge`."""
+        gap = samples.mean - self._mean
+        total = self._weight + samples.weight
+        share = samples.weight / total
+        if self._scatter is None:
+            scatter = Scatter(len(samples.mean), self._pairs)
+            self._scatter = scatter.add([samples.rows])
+        else:
+            # The product of two weights may leave the range of double precision.
+            between = self._weight * share
+            row_between = between**0.5 * gap[None]
+            self._scatter = self._scatter.add([row_between, samples.rows])
+        self._weight = total
+        self._weight_norm = math.hypot(self._weight_norm, samples.weight_norm)
+        self._mean = self._mean + share * gap
+
+    def moments(
+        self, max_rank: Rank = None, truncated_trace: float = 0.0, *, with_spare: bool = False
+    ) -> ClassMoments:
+        """Return the moments of all samples added, at least one, by `Scatter.factor`."""
+        weight = self._weight
+        mean = self._mean
+        check_finite(weight)
+        check_weight(weight)
+        assert self._scatter is not None
+        # The mean of equal samples is not quite the sample; their spread is only rounding.
+        rounding = weight * (LENGTH_ROUNDING * mean).square()
+        factor, residual = self._scatter.factor(
+            max_rank, rounding, truncated_trace, with_spare=with_spare
+        )
+        packed_factor, lost_energies = pack_factor(factor, max_rank)
+        residual = residual + lost_energies
+        return ClassMoments(
+            weight, self._weight_norm, as_array(mean), packed_factor, as_array(residual)
+        )

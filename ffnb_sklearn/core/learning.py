@@ -25,12 +25,12 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
     n_operations = 2.0 * n_samples * n_features * min(n_samples, n_features)
     n_passes = 1 + settings.descent.max_epochs
     with few_threads(n_operations * n_passes):
-        learned, fresh = _learn_moments(model, task, settings)
+        learned, last_features = _learn_moments(model, task, settings)
         if settings.refresh:
             learned = learned.store_earlier(model)
         if not settings.novelty:
             return learned
-        likeness = left_out_likeness(model, task, learned, fresh)
+        likeness = left_out_likeness(model, task, learned, last_features)
         return learned.replace_left_out(likeness)
 
 
@@ -47,28 +47,30 @@ def _learn_moments(
     model = replace(model, settings=settings, loss_curve=())
     if settings.batch_norm:
         model = replace(model, features=_renormalise(model, task))
-    fresh = None
+    last_features = None
     if settings.band_size and _has_new_classes(model, task):
         if settings.sees_past:
             model = store_inputs_past(model, task.classes.device)
         first_drafts = draft_bands(model, task)
         drafts, loss_curve = finetune(model, task, first_drafts)
         model = replace(model, loss_curve=loss_curve)
-        model, fresh = append_drafts(model, task, drafts)
-    moments = updated_moments(model, task, fresh)
-    return model.replace_moments(moments), fresh
+        model, last_features = append_drafts(model, task, drafts)
+    moments = updated_moments(model, task, last_features)
+    return model.replace_moments(moments), last_features
 
 
 def _has_new_classes(model: Model, task: Task) -> bool:
     """Return whether a task has samples of classes that the model has not learned."""
     last_class = int(task.classes.max())
-    return last_class >= len(model.moments)
+    n_known = len(model.moments)
+    return last_class >= n_known
 
 
 def _renormalise(model: Model, task: Task) -> FeatureMap:
     """Return the feature map after the task's mini-batches of batch normalisation."""
+    X = task.X
     descent = model.settings.descent
-    n_batches = math.ceil(len(task.X) / descent.batch_size)
+    n_batches = math.ceil(len(X) / descent.batch_size)
     n_epochs = max(1, descent.max_epochs)
     n_steps = n_batches * n_epochs
-    return model.features.update_batch_norms(task.X, task.weights, n_steps)
+    return model.features.update_batch_norms(X, task.weights, n_steps)

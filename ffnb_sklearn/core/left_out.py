@@ -26,13 +26,13 @@ _BLOCK = 1024
 
 
 def left_out_likeness(
-    before: Model, task: Task, learned: Model, fresh: torch.Tensor | None
+    before: Model, task: Task, learned: Model, last_features: torch.Tensor | None
 ) -> tuple[LeftOutLikeness, ...]:
     """Return the left-out likeness of all classes, given the models before and after a task.
 
-    `fresh` is the argument of `updated_moments` of this name. The likeness is computed for a fair
-    choice of distinct samples of the task, and pooled with the quantiles of their classes. Samples
-    that make up a whole class are excluded.
+    `last_features` is the argument of `updated_moments` of this name. The likeness is computed for
+    a fair choice of distinct samples of the task, and pooled with the quantiles of their classes.
+    Samples that make up a whole class are excluded.
     """
     n_classes = len(learned.moments)
     rng = np.random.default_rng([before.seed, len(before.moments), 2])
@@ -46,7 +46,7 @@ def left_out_likeness(
     chosen = candidates[_fair_choice(classes[candidates], rng)]
     values = np.empty(0)
     if len(chosen):
-        values = _likeness_of_each(learned, task, fresh, numbers[chosen], weights[chosen])
+        values = _likeness_of_each(learned, task, last_features, numbers[chosen], weights[chosen])
     n_missing = n_classes - len(before.left_out)
     left_out = list(before.left_out)
     left_out += [LeftOutLikeness()] * n_missing
@@ -67,7 +67,7 @@ def left_out_likeness(
 def _likeness_of_each(
     learned: Model,
     task: Task,
-    fresh: torch.Tensor | None,
+    last_features: torch.Tensor | None,
     numbers: npt.NDArray[np.intp],
     weights: Array,
 ) -> Array:
@@ -84,7 +84,7 @@ def _likeness_of_each(
         for start in range(0, len(numbers), size):
             chunk = torch.from_numpy(numbers[start : start + size])
             chunk_weights = as_tensor(weights[start : start + size], device=device)
-            samples, _ = task_features(learned, task, fresh, chunk)
+            samples, _ = task_features(learned, task, last_features, chunk)
             classes = task.classes[chunk]
             along_axes, leverages = _along_axes(learned, samples, classes, chunk_weights)
             values = relative.left_out_likeness(

@@ -7,19 +7,24 @@ a model implies.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Protocol, cast
 
 import torch
 
-from .class_moments import ClassMoments, check_size, merge_classes, moments_of, remove_spare_axes
+from .class_moments import (
+    ClassMoments,
+    MomentSums,
+    add_to_class,
+    check_size,
+    remove_spare_axes,
+)
 from .features.feature_map import FeatureMap, as_slice
 from .features.shared_band import draw_shared_band
 from .likeness import LeftOutLikeness
 from .past import Past
 from .settings import Settings
 from .solution import Solution, n_classifier_weights
-from .sparse import SparseInputs, class_moments
+from .sparse import SparseInputs, moments_of_inputs
 
 
 class Samples(Protocol):
@@ -184,56 +189,65 @@ def empty_model(n_inputs: int, settings: Settings, seed: int) -> Model:
 
 
 def updated_moments(
-    model: Model, task: Task, fresh: torch.Tensor | None = None
+    model: Model, task: Task, last_features: torch.Tensor | None = None
 ) -> tuple[ClassMoments, ...]:
     """Return the moments of all classes, known classes first, including a task's samples.
 
-    `fresh` holds the values of the last n features, up to all of them; None computes all features.
+    `last_features` holds the values of the last n features, up to all of them; None computes all
+    features.
     """
-    rank = model.settings.rank
-    pairs = model.features.shared.pairs()
-    n_known = len(model.moments)
-    task_moments: Iterable[tuple[int, ClassMoments]]
-    if isinstance(task.samples, SparseInputs):
-        task_moments = class_moments(task.samples, task.classes, task.weights, rank, n_known)
-    else:
-        task_moments = _dense_class_moments(model, task, fresh)
-    return merge_classes(model.moments, task_moments, rank, device=task.classes.device, pairs=pairs)
-
-
-def _dense_class_moments(
-    model: Model, task: Task, fresh: torch.Tensor | None
-) -> Iterable[tuple[int, ClassMoments]]:
-    """Yield each class number of a task, in ascending order, and the moments of its samples."""
     order = torch.argsort(task.classes, stable=True)
     labels, counts = torch.unique_consecutive(task.classes[order], return_counts=True)
     members = torch.split(order.cpu(), counts.tolist())
-    for label, numbers in zip(labels.tolist(), members, strict=True):
-        chunks = torch.split(numbers, model.settings.chunk_size)
-        yield (
-            label,
-            moments_of(
-                map(partial(task_features, model, task, fresh), chunks),
-                model.settings.rank,
-                pairs=model.features.shared.pairs(),
-                with_spare=label < len(model.moments),
-            ),
+    moments = list(model.moments)
+    for number, samples in zip(labels.tolist(), members, strict=True):
+        is_known = number < len(model.moments)
+        added = _moments_of_class(model, task, last_features, samples, is_known)
+        add_to_class(
+            moments,
+            number,
+            added,
+            model.settings.rank,
+            device=task.classes.device,
+            pairs=model.features.shared.pairs(),
         )
+    return tuple(moments)
+
+
+def _moments_of_class(
+    model: Model,
+    task: Task,
+    last_features: torch.Tensor | None,
+    samples: torch.Tensor,
+    is_known: bool,
+) -> ClassMoments:
+    """Return the moments of the samples of a class in a task, with spare axes if it is known."""
+    rank = model.settings.rank
+    if isinstance(task.samples, SparseInputs):
+        inputs = task.samples.sparse(samples.numpy())
+        return moments_of_inputs(inputs, task.weights.cpu()[samples], rank, with_spare=is_known)
+    sums = MomentSums(model.features.shared.pairs())
+    for chunk in torch.split(samples, model.settings.chunk_size):
+        # Without names for them, the features of a chunk leave memory with it.
+        sums.add(*task_features(model, task, last_features, chunk))
+    return sums.moments(rank, with_spare=is_known)
 
 
 def task_features(
-    model: Model, task: Task, fresh: torch.Tensor | None, numbers: torch.Tensor
+    model: Model, task: Task, last_features: torch.Tensor | None, numbers: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the features and the weights of the samples of a task with some numbers.
 
-    `fresh` is the argument of `updated_moments`.
+    `last_features` is the argument of `updated_moments`.
     """
     # Samples in class order are not copied.
     rows = as_slice(numbers.numpy())
     weights = task.weights[rows]
-    if fresh is not None and fresh.shape[1] == model.features.n_features:
-        return fresh[rows], weights
+    if last_features is None:
+        return model.features(task.samples[rows].double()), weights
+    n_last = last_features.shape[1]
+    if n_last == model.features.n_features:
+        return last_features[rows], weights
     features = model.features(task.samples[rows].double())
-    if fresh is not None:
-        features[:, -fresh.shape[1] :] = fresh[rows]
+    features[:, -n_last:] = last_features[rows]
     return features, weights

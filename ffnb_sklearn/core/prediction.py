@@ -5,10 +5,8 @@ and copies of the solved classifier stay on the devices of the samples.
 """
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from functools import partial
-from operator import is_
 from threading import RLock
 from typing import TypeVar, cast
 
@@ -20,8 +18,7 @@ from .heads.distances import GaussianDistances
 from .heads.interface import Rows
 from .model import Earlier, Model, Samples
 from .novelty import RelativeDistances, fit_relative_distances
-from .settings import Settings
-from .solution import Solution, chosen_gaussians, follow, solve
+from .solution import Solution, follow, solve, stack_classes, weigh_features
 from .sparse import SparseInputs, SparseRows
 
 _T = TypeVar("_T")
@@ -88,27 +85,6 @@ def _may_follow(model: Model, earlier: Earlier) -> bool:
     return weight <= growth * earlier.solution.chosen_at
 
 
-def apply_parameters(
-    model: Model, parameters: Sequence[object], settings: Callable[[], Settings]
-) -> Model:
-    """Return the model with the settings that the parameters of its classifier have now.
-
-    If each parameter is the same object as in the last call, return the result of that call, which
-    may hold a solved classifier. Otherwise `settings` computes the settings: return the model
-    itself if they are equal to its own, and a copy with the new settings if they differ.
-    """
-    last_parameters, result = model.cache.get("parameters", ((), None))
-    is_same = len(last_parameters) == len(parameters)
-    if not is_same or not all(map(is_, last_parameters, parameters)):
-        new_settings = settings()
-        # A reference to the model would keep it in memory until a garbage collection.
-        result = None
-        if new_settings != model.settings:
-            result = replace(model, settings=new_settings)
-        model.cache["parameters"] = parameters, result
-    return model if result is None else cast(Model, result)
-
-
 @plain_torch
 def scores(model: Model, X: Samples) -> torch.Tensor:
     """Compute class scores, of shape (n_samples, n_classes)."""
@@ -170,7 +146,8 @@ def _solve_relative_distances(model: Model, device: torch.device) -> RelativeDis
     if isinstance(head, GaussianDistances) and choice.temperature is None and not settings.refresh:
         distances = head
     moments = model.classifier_moments(range(len(model.moments)))
-    gaussians, _ = chosen_gaussians(model.features, moments, settings, choice, device, model.seed)
+    gaussians = stack_classes(model.features, moments, settings, device=device)
+    gaussians = weigh_features(gaussians, model.features, settings, choice)
     return fit_relative_distances(
         gaussians,
         distances,

@@ -64,7 +64,8 @@ def fewest_axes(max_rank: Rank) -> int | None:
 def n_auto_axes(energies: Array, trace: float) -> int:
     """Return the number of axes of rank "auto", given the energies of the longest axes."""
     least = _AUTO_SHARE * trace
-    n_short = int((energies.cumsum() < least).sum())
+    is_short = energies.cumsum() < least
+    n_short = int(is_short.sum())
     n_axes = max(FEWEST_AXES, n_short + 1)
     return min(_MOST_AXES, n_axes)
 
@@ -126,7 +127,8 @@ class TurningPairs:
     def level(self, residual: Array) -> Array:
         """Return a residual that is equal within each pair, so that no turn changes it."""
         residual = residual.copy()
-        pairs = residual[self.columns].reshape(-1, 2)
+        residual_of_pairs = residual[self.columns]
+        pairs = residual_of_pairs.reshape(-1, 2)
         pairs[:] = pairs.mean(axis=1, keepdims=True)
         return residual
 
@@ -157,15 +159,16 @@ class Scatter:
 
     def energies(self) -> torch.Tensor:
         """Return the diagonal of the sum, of shape (d,)."""
-        if self.gram is None:
-            return column_energies(torch.cat(self.rows))
-        return self.gram.diagonal()
+        if self.gram is not None:
+            return self.gram.diagonal()
+        rows = torch.cat(self.rows)
+        return column_energies(rows)
 
     def factor(
         self,
         max_rank: Rank = None,
         rounding: torch.Tensor | None = None,
-        elsewhere: float = 0.0,
+        truncated_trace: float = 0.0,
         *,
         with_spare: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -184,8 +187,8 @@ class Scatter:
         rounding : Tensor of shape (d,) or None
             Diagonal of the rounding in S; None is zero. F has no row, and the residual is zero, if
             the trace of S is at most the trace of the rounding.
-        elsewhere : float
-            Trace that earlier truncations have removed; "auto" adds it to the trace of S.
+        truncated_trace : float
+            Trace that earlier truncations removed; "auto" adds it to the trace of S.
         with_spare : bool
             Whether the sum grows later, so that F gets spare rows.
         """
@@ -204,7 +207,7 @@ class Scatter:
         principal = _drop_rounding(principal, energies, rounding)
         if max_rank == "auto":
             row_energies = as_array(principal.square().sum(1))
-            count = n_auto_axes(row_energies, trace + elsewhere)
+            count = n_auto_axes(row_energies, trace + truncated_trace)
             if with_spare:
                 count = add_spare_axes(count)
         if count is None or len(principal) < count:
@@ -218,9 +221,10 @@ class Scatter:
             directions = random_directions(self.n_columns, count, energies.device)
             if self.pairs is not None:
                 directions = self.pairs.turn(directions, energies)
-        if self.gram is None:
-            return longest_rows(torch.cat(self.rows), count, directions)
-        return longest_rows_of_gram(self.gram, count, directions)
+        if self.gram is not None:
+            return longest_rows_of_gram(self.gram, count, directions)
+        rows = torch.cat(self.rows)
+        return longest_rows(rows, count, directions)
 
     def _is_large(self, count: int) -> bool:
         """Return whether subspace iteration saves time for the longest rows."""
@@ -239,9 +243,11 @@ def _drop_rounding(
     equal samples to which a backbone in single precision gives different features.
     """
     varies = energies > rounding
-    least = torch.where(varies, SUM_ROUNDING * energies, torch.inf)
+    rounding_of_axes = SUM_ROUNDING * energies
+    least = torch.where(varies, rounding_of_axes, torch.inf)
     is_above = principal.square() > least
-    return principal[is_above.any(1)]
+    is_axis = is_above.any(1)
+    return principal[is_axis]
 
 
 def _truncate(
@@ -274,14 +280,16 @@ def pack_factor(factor: torch.Tensor, max_rank: Rank) -> tuple[Array, torch.Tens
     is_lost = single.abs() < tiny
     lost_entries = torch.where(is_lost, factor, 0.0)
     single.masked_fill_(is_lost, 0.0)
-    return single.cpu().numpy(), column_energies(lost_entries)
+    packed: Array = single.cpu().numpy()
+    return packed, column_energies(lost_entries)
 
 
 def _fits_single_precision(factor: torch.Tensor) -> bool:
     """Return whether entries down to the rounding of the largest are normal float32 numbers."""
     if not factor.numel():
         return True
-    largest = float(factor.abs().max())
+    moduli = factor.abs()
+    largest = float(moduli.max())
     tiny = float(np.finfo(np.float32).tiny)
     least = tiny / SUM_ROUNDING
     return least < largest < 1.0 / least

@@ -98,7 +98,7 @@ def choose(
     if blocks.n_fixed:
         # The moments of old classes in trained neurons are only inferred, and overestimate their
         # separation.
-        gaussians = gaussians.first(blocks.n_fixed)
+        gaussians = gaussians.first_features(blocks.n_fixed)
     energy = separation_energy(gaussians, blocks)
     if shrinkage is not None and epsilon is not None:
         return Choice(energy, shrinkage, epsilon)
@@ -119,7 +119,7 @@ def choose(
 def apply_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> ClassGaussians:
     """Return the classes with the penalties of a choice, and over the features that count."""
     if choice.candidate == "densities":
-        gaussians = gaussians.first(blocks.n_inputs)
+        gaussians = gaussians.first_features(blocks.n_inputs)
         blocks = Blocks(blocks.n_inputs, 0)
     return gaussians.weigh_blocks(blocks, choice.input_energy)
 
@@ -132,24 +132,34 @@ def separation_energy(gaussians: ClassGaussians, blocks: Blocks) -> float:
     with the Calinski-Harabasz index of the inputs, i, and of the shared band, b. The result is 1 if
     an index is undefined, or zero up to rounding.
     """
-    spreads = gaussians.weigh_blocks(blocks, 1.0)
-    of_inputs = _separation(spreads, slice(0, blocks.n_inputs))
-    of_band = _separation(spreads, slice(blocks.n_inputs, blocks.n_fixed))
+    penalties = gaussians.weigh_blocks(blocks, 1.0).penalties
+    spreads = gaussians.spreads()
+    inputs = slice(0, blocks.n_inputs)
+    band = slice(blocks.n_inputs, blocks.n_fixed)
+    of_inputs = _separation(spreads, penalties, inputs)
+    of_band = _separation(spreads, penalties, band)
     if of_inputs == 0.0 or of_band == 0.0:
         return 1.0
-    return min(1.0, (of_inputs / of_band) ** 2)
+    ratio = of_inputs / of_band
+    return min(1.0, ratio**2)
 
 
-def _separation(gaussians: ClassGaussians, block: slice) -> float:
+def _separation(
+    spreads: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    penalties: torch.Tensor,
+    block: slice,
+) -> float:
     """Return the scatter between the classes over that within, both in units of the penalties.
 
-    It is the Calinski-Harabasz index of the block up to a factor that all blocks share, and zero if
-    the index is undefined or only rounding.
+    `spreads` is the result of `ClassGaussians.spreads`. The quotient is the Calinski-Harabasz index
+    of the block up to a factor that all blocks share, and zero if the index is undefined or only
+    rounding.
     """
-    penalties = gaussians.penalties[block]
-    within, between, energy = (
-        float((spread[block] / penalties).sum()) for spread in gaussians.spreads()
-    )
+    sums = []
+    for spread in spreads:
+        relative_spread = spread[block] / penalties[block]
+        sums.append(float(relative_spread.sum()))
+    within, between, energy = sums
     if within > 0.0 and between > ENERGY_ROUNDING * energy:
         return between / within
     return 0.0
@@ -251,19 +261,21 @@ def ledoit_wolf(left_out: LeftOutSamples, metric: Metric, ridge: float) -> float
     classes. The result is 1 if no class has a covariance.
     """
     gaussians = left_out.gaussians
+    unit = ridge * gaussians.pooled_variance()
     traces = []
     squared_norms = []
     products_with_pooled = []
     for c in left_out.classes:
-        rows = gaussians.parts()[c]
+        rows = gaussians.class_rows[c]
         weight = gaussians.weights[c]
         solved = metric.solve_rows(c)
         # Squares of tiny weights would underflow.
         gram = (rows @ solved.T).div_(weight)
         trace = gram.trace()
         # B^-1 Sigma_pooled B^-1 is B^-1 minus the part of the ridge.
-        part_of_ridge = (solved.square() @ gaussians.penalties).sum() / weight
-        part_of_ridge *= ridge * gaussians.pooled_variance()
+        penalised_squares = solved.square() @ gaussians.penalties
+        part_of_ridge = penalised_squares.sum() / weight
+        part_of_ridge *= unit
         traces.append(trace)
         squared_norms.append(gram.square().sum())
         products_with_pooled.append(trace - part_of_ridge)
@@ -272,9 +284,10 @@ def ledoit_wolf(left_out: LeftOutSamples, metric: Metric, ridge: float) -> float
     n_samples = gaussians.counts[left_out.classes]
     weights = gaussians.weights[left_out.classes]
     squares = torch.stack(squared_norms)
+    squared_traces = torch.stack(traces).square()
     products = torch.stack(products_with_pooled)
     pooled_square = weights @ products / weights.sum()
-    sampling_errors = (torch.stack(traces).square() + squares) / n_samples
+    sampling_errors = (squared_traces + squares) / n_samples
     sampling_error = float(sampling_errors.mean())
     distance = float(squares.mean() - 2.0 * products.mean() + pooled_square)
     if not sampling_error > 0.0:
@@ -287,7 +300,8 @@ def _may_be_gaussian(left_out: LeftOutSamples, blocks: Blocks, shared: SharedBan
     if not left_out.classes or blocks.n_inputs == 0 or blocks.n_shared == 0:
         return False
     n_samples = float(left_out.gaussians.counts.sum())
-    if blocks.n_inputs > min(_MOST_INPUTS, n_samples / _SAMPLES_PER_INPUT):
+    most_inputs = min(_MOST_INPUTS, n_samples / _SAMPLES_PER_INPUT)
+    if blocks.n_inputs > most_inputs:
         return False
     return dispersion(left_out, shared) <= _MOST_DISPERSION
 
@@ -305,14 +319,15 @@ class GaussianDensities:
     """
 
     def __init__(self, left_out: LeftOutSamples, n_inputs: int, metric: Metric) -> None:
-        inputs = left_out.gaussians.first(n_inputs)
+        inputs = left_out.gaussians.first_features(n_inputs)
         self._inputs = inputs.weigh_blocks(Blocks(n_inputs, 0), 1.0)
         self._covariances = _class_covariances(inputs)
         draws = normal_draws(inputs.seed, n_inputs, inputs.means.device)
         self._samples = {}
         self._opponents = {}
         for c in left_out.classes:
-            self._samples[c] = draws @ symmetric_root(self._covariances[c])
+            root = symmetric_root(self._covariances[c])
+            self._samples[c] = draws @ root
             _, self._opponents[c] = left_out.nearest(c, metric.planes)
         weights = inputs.weights[:, None, None]
         pooled = (weights * self._covariances).sum(0) / weights.sum()
@@ -321,7 +336,8 @@ class GaussianDensities:
         entropies = []
         temperatures = []
         for ridge, shrinkage in grid:
-            margins = self._margins(shrinkage, shrinkage * (pooled + ridge * unit))
+            base = pooled + ridge * unit
+            margins = self._margins(shrinkage, shrinkage * base)
             entropy, temperature = left_out.least_cross_entropy(margins)
             entropies.append(entropy)
             temperatures.append(temperature)
@@ -382,15 +398,17 @@ def left_out_distances(
     leverage = sample_share * lengths.mean()
     remainder = (1.0 - leverage).clamp_min(LEAST_SHARE)
     log_determinant = _log_determinants(factor) + remainder.log()
-    return k.square() * lengths / remainder + log_determinant
+    left_out_lengths = k.square() * lengths / remainder
+    return left_out_lengths + log_determinant
 
 
 def _class_covariances(gaussians: ClassGaussians) -> torch.Tensor:
     """Return the covariances of all classes, dense and of shape (C, d, d)."""
     scatters = torch.diag_embed(gaussians.residuals)
-    for scatter, rows in zip(scatters, gaussians.parts(), strict=True):
+    for scatter, rows in zip(scatters, gaussians.class_rows, strict=True):
         scatter += rows.T @ rows
-    return scatters / gaussians.weights[:, None, None]
+    weights = gaussians.weights[:, None, None]
+    return scatters / weights
 
 
 def _squared_lengths(factors: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:

@@ -16,7 +16,14 @@ from .scatter import FEWEST_AXES
 from .selection import Choice, apply_choice, choose
 from .settings import Settings
 
-__all__ = ["Solution", "chosen_gaussians", "follow", "n_classifier_weights", "solve"]
+__all__ = [
+    "Solution",
+    "follow",
+    "n_classifier_weights",
+    "solve",
+    "stack_classes",
+    "weigh_features",
+]
 
 
 class Solution(NamedTuple):
@@ -45,8 +52,13 @@ def solve(
     `NotPositiveDefiniteError` if a covariance cannot be factored, and warn with an
     `IllConditionedWarning` if the diagonal of one had to be raised.
     """
-    gaussians, choice = chosen_gaussians(features, moments, settings, choice, device, seed)
-    head = HEADS[settings.classifier].from_gaussians(gaussians, choice, settings)
+    head_class = HEADS[settings.classifier]
+    gaussians = stack_classes(features, moments, settings, device=device, seed=seed)
+    if choice is None:
+        blocks = classifier_blocks(features, settings.skip_connection)
+        choice = choose(gaussians, blocks, settings, features.shared, head_class)
+    gaussians = weigh_features(gaussians, features, settings, choice)
+    head = head_class.from_gaussians(gaussians, choice, settings)
     weight = sum(each.weight for each in moments)
     return Solution(head, choice, weight)
 
@@ -67,33 +79,36 @@ def follow(
     """
     if not numbers:
         return solution
-    columns = classifier_columns(features, settings.skip_connection)
-    gaussians = ClassGaussians.from_moments(moments, columns, device=device)
+    gaussians = stack_classes(features, moments, settings, device=device)
     if solution.choice.candidate == "densities":
         blocks = classifier_blocks(features, settings.skip_connection)
-        gaussians = gaussians.first(blocks.n_inputs)
+        gaussians = gaussians.first_features(blocks.n_inputs)
     head = solution.classifier.update_classes(gaussians, numbers)
     if head is None:
         return None
     return solution._replace(classifier=head)
 
 
-def chosen_gaussians(
+def stack_classes(
     features: FeatureMap,
     moments: Sequence[ClassMoments],
     settings: Settings,
-    choice: Choice | None,
+    *,
     device: torch.device,
-    seed: int,
-) -> tuple[ClassGaussians, Choice]:
-    """Return the classes with the penalties of a choice, and the choice; None makes it."""
+    seed: int = 0,
+) -> ClassGaussians:
+    """Stack the moments of classes in the features that the classifier sees."""
     columns = classifier_columns(features, settings.skip_connection)
+    return ClassGaussians.from_moments(moments, columns, device=device, seed=seed)
+
+
+def weigh_features(
+    gaussians: ClassGaussians, features: FeatureMap, settings: Settings, choice: Choice
+) -> ClassGaussians:
+    """Return stacked classes with the penalties of a choice, and with the unit of the ridge."""
     blocks = classifier_blocks(features, settings.skip_connection)
-    gaussians = ClassGaussians.from_moments(moments, columns, device=device, seed=seed)
-    if choice is None:
-        choice = choose(gaussians, blocks, settings, features.shared, HEADS[settings.classifier])
     gaussians = apply_choice(gaussians, blocks, choice)
-    return replace(gaussians, absolute_ridge=settings.units == "absolute"), choice
+    return replace(gaussians, absolute_ridge=settings.units == "absolute")
 
 
 def n_classifier_weights(

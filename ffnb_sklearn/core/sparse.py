@@ -55,31 +55,18 @@ class SparseInputs(Protocol):
         """Return all inputs as a dense tensor."""
 
 
-def class_moments(
-    samples: SparseInputs,
-    classes: torch.Tensor,
-    weights: torch.Tensor,
-    rank: Rank,
-    n_known: int,
-) -> Iterator[tuple[int, ClassMoments]]:
-    """Yield each class number, in ascending order, and the moments of the class.
+def moments_of_inputs(
+    X: SparseInputs, weights: torch.Tensor, rank: Rank, *, with_spare: bool = False
+) -> ClassMoments:
+    """Return the moments of the samples of one class, few of them exactly.
 
-    `rank` is the most rows of a factor. With None the rows of a class become dense. The first
-    `n_known` classes have other samples too, and get spare axes.
+    `rank` is the most rows of the factor, or a quarter more with spare axes. With None the samples
+    become dense.
     """
     if rank == "auto":
         raise ValueError("wide sparse inputs need a fixed rank; got 'auto'.")
-    classes = classes.cpu()
-    weights = weights.cpu()
-    for label in torch.unique(classes).tolist():
-        rows = torch.nonzero(classes == label)[:, 0]
-        count = add_spare_axes(rank) if label < n_known else rank
-        class_samples = samples.sparse(rows.numpy())
-        yield label, _moments(class_samples, weights[rows], count)
-
-
-def _moments(X: SparseInputs, weights: torch.Tensor, rank: int | None) -> ClassMoments:
-    """Return the moments of the samples of one class, few of them exactly."""
+    if with_spare:
+        rank = add_spare_axes(rank)
     if rank is None or is_few(len(weights), rank):
         return moments_of([(X.double(), weights)], rank)
     weight = float(weights.sum())

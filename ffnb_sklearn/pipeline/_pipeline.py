@@ -13,7 +13,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._base.copies import learned_in_copies
+from .._base.copies import learn_in_copies
 from .._inputs.arrays import in_memory
 from .._inputs.locks import exclusive
 from ._fingerprint import give_same_output
@@ -180,7 +180,7 @@ class ContinualPipeline(Pipeline):
                 features = draft._apply_transformers(X, routed)
                 draft[-1].partial_fit(features, y, **last_params)
 
-            learned_in_copies(self, [self[-1]], learn)
+            learn_in_copies(self, [self[-1]], learn)
         else:
 
             def learn_first(draft):
@@ -261,7 +261,7 @@ class ContinualPipeline(Pipeline):
             change_step(*args)
 
         check_is_fitted(self)
-        learned_in_copies(self, [self[-1]], change)
+        learn_in_copies(self, [self[-1]], change)
         return self
 
     @exclusive
@@ -352,7 +352,7 @@ class ContinualPipeline(Pipeline):
         """
         steps = [step for _, _, step in self._iter()]
         # No call may follow the exchange of the steps.
-        return learned_in_copies(self, steps, learn)
+        return learn_in_copies(self, steps, learn)
 
     def _snapshot(self):
         """Return a copy that keeps its steps, even if another thread learns in this pipeline."""

@@ -9,7 +9,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ffnb_sklearn._base.copies import learned_in_copies, replace_fitted
+from ffnb_sklearn._base.copies import learn_in_copies, replace_fitted
 
 X = np.array([[0.0], [2.0]])
 
@@ -23,7 +23,7 @@ def test_a_call_that_fails_leaves_the_steps():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        learned_in_copies(pipeline, [scaler], fail)
+        learn_in_copies(pipeline, [scaler], fail)
     assert pipeline[0] is scaler
     assert not hasattr(scaler, "mean_")
 
@@ -32,7 +32,7 @@ def test_frozen_steps_are_not_copied():
     frozen = FrozenEstimator(StandardScaler().fit(X))
     scaler = StandardScaler()
     pipeline = Pipeline([("frozen", frozen), ("scaler", scaler)])
-    assert learned_in_copies(pipeline, [frozen, scaler], lambda draft: draft[1].fit(X).mean_) == 1.0
+    assert learn_in_copies(pipeline, [frozen, scaler], lambda draft: draft[1].fit(X).mean_) == 1.0
     assert pipeline[0] is frozen
     assert pipeline[1] is not scaler
 
@@ -41,7 +41,7 @@ def test_a_step_that_cannot_be_copied_is_named():
     step = StandardScaler()
     step.lock_ = Lock()
     with pytest.raises(TypeError) as caught:
-        learned_in_copies(Pipeline([("scaler", step)]), [step], lambda draft: None)
+        learn_in_copies(Pipeline([("scaler", step)]), [step], lambda draft: None)
     assert "Wrap a fitted StandardScaler" in caught.value.__notes__[0]
 
 

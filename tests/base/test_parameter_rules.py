@@ -197,6 +197,20 @@ def test_the_choice_is_known_once_the_classifier_is_solved():
     assert "shrinkage_" not in one.set_params(classifier="best")._repr_html_()
 
 
+def test_equal_parameters_give_the_same_solved_model():
+    clf = model(shrinkage=0.1).fit(X, Y)
+    learned = clf._state.model
+    clf.set_params(shrinkage=0.5)
+
+    changed = clf._present_state().model
+    clf.predict(X)
+
+    assert changed.settings.shrinkage == 0.5
+    assert clf._present_state().model is changed
+    assert changed.solution is not None
+    assert clf.set_params(shrinkage=0.1)._present_state().model is learned
+
+
 # ---- the state
 
 

@@ -89,17 +89,3 @@ def test_what_was_solved_is_sent_to_a_device_once(classifier, band_size):
     later = learnt([task(0, 1), task(2), task(3)], **settings)
     prediction.solve_once(later, CPU)
     assert sent(prediction.scores, later, elsewhere) > first
-
-
-def test_equal_parameters_give_the_same_solved_model():
-    model = known()
-    parameters = [0.5, "class"]
-    other = replace(model.settings, shrinkage=0.5)
-
-    changed = prediction.apply_parameters(model, parameters, lambda: other)
-    prediction.solve_once(changed, CPU)
-
-    assert changed.settings == other
-    assert prediction.apply_parameters(model, parameters, lambda: 1 / 0) is changed
-    assert prediction.apply_parameters(model, [*parameters], lambda: 1 / 0).solution is not None
-    assert prediction.apply_parameters(model, [0.25], lambda: model.settings) is model

@@ -166,7 +166,7 @@ def test_shrinkage_and_ridge_are_the_formulas_on_dense_matrices():
     model = learnt(*curved_samples(0, 30), replace(OPEN, skip_connection=False))
     gaussians, _ = classes_of(model)
     n = gaussians.weights.numpy()
-    scatters = [part.T.numpy() @ part.numpy() for part in gaussians.parts()]
+    scatters = [part.T.numpy() @ part.numpy() for part in gaussians.class_rows]
     pooled = sum(scatters) / n.sum()
     variance = np.trace(pooled) / len(pooled)
     values, axes = np.linalg.eigh(pooled + 0.7 * variance * np.eye(len(pooled)))

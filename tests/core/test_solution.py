@@ -15,7 +15,7 @@ from ffnb_sklearn.core.heads.ridge import OneVsAllRidge
 from ffnb_sklearn.core.linalg import IllConditionedWarning, NotPositiveDefiniteError
 from ffnb_sklearn.core.model import Task, empty_model
 from ffnb_sklearn.core.selection import apply_choice
-from ffnb_sklearn.core.solution import chosen_gaussians, n_classifier_weights, solve
+from ffnb_sklearn.core.solution import n_classifier_weights, solve
 from tests.core.small_models import CPU, SETTINGS, D, learnt, task
 
 KINDS = {
@@ -137,7 +137,7 @@ def test_the_temperature_of_an_absolute_ridge_is_that_of_the_same_relative_one(
     model = left_open(skip_connection=skip, shrinkage=shrinkage, classifier=head)
     settings = replace(model.settings, epsilon=1.0)
     columns = classifier_columns(model.features, skip)
-    _, choice = chosen_gaussians(model.features, model.moments, settings, None, CPU, 0)
+    choice = solve(model.features, model.moments, settings, device=CPU).choice
     gaussians = ClassGaussians.from_moments(model.moments, columns, device=CPU)
     blocks = classifier_blocks(model.features, skip)
     variance = float(apply_choice(gaussians, blocks, choice).pooled_variance())

@@ -21,7 +21,7 @@ from ffnb_sklearn import (
 from ffnb_sklearn._inputs import sparse as _sparse
 from ffnb_sklearn._inputs.sparse import N_COLUMNS, RandomProjection, SparseSamples, WideSamples
 from ffnb_sklearn.core.class_moments import moments_of
-from ffnb_sklearn.core.sparse import class_moments
+from ffnb_sklearn.core.sparse import moments_of_inputs
 
 RNG = np.random.default_rng(0)
 N_WIDE = N_COLUMNS + 3000
@@ -247,7 +247,7 @@ def test_memory_of_a_prediction_grows_with_the_classes_and_not_with_their_square
 def test_moments_of_many_rows_are_those_of_dense_rows():
     weights = torch.from_numpy(1.0 + RNG.random(len(CODES)))
     samples = WideSamples(WIDE, RandomProjection(N_WIDE, 0, N_WIDE), torch.device("cpu"))
-    ((_, found),) = class_moments(samples, torch.zeros(len(CODES)), weights, 4, 0)
+    found = moments_of_inputs(samples, weights, 4)
     expected = moments_of([(torch.from_numpy(WIDE.toarray()), weights)], 4)
     assert_allclose(found.weight, expected.weight)
     assert_allclose(found.mean, expected.mean, atol=1e-12)

@@ -24,8 +24,10 @@ class BatchNorm:
         """Compute the statistics of weighted responses of shape (n_samples, n_neurons)."""
         shares = weights / weights.sum()
         mean = shares @ responses
-        squares = (responses - mean).square()
-        return cls(as_array(mean), as_array(shares @ squares))
+        deviations = responses - mean
+        squares = deviations.square()
+        variance = shares @ squares
+        return cls(as_array(mean), as_array(variance))
 
     @property
     def scale(self) -> Array:
@@ -37,7 +39,8 @@ class BatchNorm:
         """Normalise responses."""
         mean = as_tensor(self.mean, device=responses.device)
         scale = as_tensor(self.scale, device=responses.device)
-        return (responses - mean) * scale
+        deviations = responses - mean
+        return deviations * scale
 
     def update(self, batch: "BatchNorm", n_steps: int) -> "BatchNorm":
         """Return the running statistics after ``n_steps`` mini-batches with those of ``batch``."""

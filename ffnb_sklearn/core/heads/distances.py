@@ -191,7 +191,7 @@ class GaussianDistances(Head):
         is_impossible = upper_bounds < largest_lower_bound
         return ~is_impossible, linear
 
-    def with_priors(self, scores: Array, priors: Array) -> Array:
+    def apply_priors(self, scores: Array, priors: Array) -> Array:
         """Add the logarithms of the priors, relative to equal priors."""
         moved: Array = scores + np.log(len(priors) * priors)
         return moved
@@ -206,7 +206,7 @@ class GaussianDistances(Head):
             "rows": self.rows,
             "shifts": self.shifts,
             "class_of": np.repeat(np.arange(n_classes), self.lengths),
-            "shift": self.with_priors(np.zeros(n_classes), priors),
+            "shift": self.apply_priors(np.zeros(n_classes), priors),
         }
         return DistanceScores(
             arrays, temperature=self.temperature, own_temperature=self.own_temperature

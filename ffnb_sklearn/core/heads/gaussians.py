@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -114,12 +115,13 @@ class ClassGaussians:
             seed=seed,
         )
 
-    def parts(self) -> tuple[torch.Tensor, ...]:
-        """Return the rows of each class, of shape (n_rows, d)."""
+    @cached_property
+    def class_rows(self) -> tuple[torch.Tensor, ...]:
+        """Rows of each class, of shape (n_rows, d)."""
         lengths = list(self.lengths)
         return torch.split(self.rows, lengths)
 
-    def first(self, n_features: int) -> "ClassGaussians":
+    def first_features(self, n_features: int) -> "ClassGaussians":
         """Return the same classes over the first features alone."""
         if n_features == len(self.penalties):
             return self
@@ -160,18 +162,23 @@ class ClassGaussians:
         penalties = torch.ones_like(within)
         if input_energy is not None:
             inputs = slice(0, blocks.n_inputs)
+            shared = slice(blocks.n_inputs, blocks.n_fixed)
             rounding = ENERGY_ROUNDING * energy[inputs]
-            rounding.clamp_min_(LEAST_ENERGY * self.weights.sum())
+            least_energy = LEAST_ENERGY * self.weights.sum()
+            rounding.clamp_min_(least_energy)
             penalties[inputs] = _input_penalties(within[inputs], rounding)
-            penalties[blocks.n_inputs : blocks.n_fixed] = input_energy
+            penalties[shared] = input_energy
         sizes = energy / penalties
         spreads = (within + between) / penalties
-        n_beyond_first = self.counts.sum() - len(self.counts)
-        penalties[blocks.n_fixed :] = _trained_penalty(
-            spread=spreads[blocks.n_fixed :].sum(),
-            fixed_spread=spreads[: blocks.n_fixed].sum(),
-            fixed_size=sizes[: blocks.n_fixed].sum(),
-            share_beyond_first=n_beyond_first / self.counts.sum(),
+        n_samples = self.counts.sum()
+        n_beyond_first = n_samples - len(self.counts)
+        fixed = slice(0, blocks.n_fixed)
+        trained = slice(blocks.n_fixed, None)
+        penalties[trained] = _trained_penalty(
+            spread=spreads[trained].sum(),
+            fixed_spread=spreads[fixed].sum(),
+            fixed_size=sizes[fixed].sum(),
+            share_beyond_first=n_beyond_first / n_samples,
         )
         return replace(self, penalties=penalties)
 
@@ -243,7 +250,8 @@ class ClassGaussians:
         """Return the mean of variances over penalties of each class, of shape (C,)."""
         penalties = self.penalties
         scatters = self.energies + self.residuals
-        spreads = (scatters / penalties).sum(1)
+        relative_scatters = scatters / penalties
+        spreads = relative_scatters.sum(1)
         return spreads / self.weights / len(penalties)
 
     def ridge_unit(self) -> torch.Tensor:
@@ -262,10 +270,14 @@ class ClassGaussians:
         within = shares @ self.mean_variances()
         if within > LEAST_ENERGY:
             return within
-        energy = shares @ (self.means.square() / self.penalties).mean(1)
-        deviations = self.means - shares @ self.means
-        between = shares @ (deviations.square() / self.penalties).mean(1)
-        rounding = (ENERGY_ROUNDING * energy).clamp_min(LEAST_ENERGY)
+        energies = self.means.square() / self.penalties
+        energy = shares @ energies.mean(1)
+        centre = shares @ self.means
+        deviations = self.means - centre
+        spreads = deviations.square() / self.penalties
+        between = shares @ spreads.mean(1)
+        rounding = ENERGY_ROUNDING * energy
+        rounding = rounding.clamp_min(LEAST_ENERGY)
         if between > rounding:
             return between
         if energy > LEAST_ENERGY:
@@ -285,7 +297,9 @@ def _input_penalties(within: torch.Tensor, rounding: torch.Tensor) -> torch.Tens
     if not len(varying):
         return torch.ones_like(within)
     penalties = within + varying.median()
-    return penalties * ((within / penalties).sum() / within.sum())
+    relative = within / penalties
+    scale = relative.sum() / within.sum()
+    return penalties * scale
 
 
 def _trained_penalty(
@@ -305,4 +319,5 @@ def _trained_penalty(
     rounding = ENERGY_ROUNDING * (fixed_spread + fixed_size)
     if not (spread > rounding and fixed_spread > 0.0):
         return torch.ones_like(spread)
-    return spread / fixed_spread / share_beyond_first.clamp_min(LENGTH_ROUNDING)
+    share = share_beyond_first.clamp_min(LENGTH_ROUNDING)
+    return spread / fixed_spread / share

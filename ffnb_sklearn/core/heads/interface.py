@@ -102,7 +102,7 @@ class Head(ABC):
         return as_array(logits)
 
     @abstractmethod
-    def with_priors(self, scores: Array, priors: Array) -> Array:
+    def apply_priors(self, scores: Array, priors: Array) -> Array:
         """Return the scores for classes of these priors, of sum 1, instead of equal priors."""
 
     @abstractmethod

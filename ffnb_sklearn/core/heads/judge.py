@@ -5,7 +5,7 @@ docs/theory/default.rst ("How shrinkage, ridge and energy are chosen") has the f
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -45,17 +45,24 @@ _OFF_CENTRE = 1e-6
 LEAST_SHARE = 1e-3
 
 
+@lru_cache(maxsize=2)
 def normal_draws(
     seed: int, n_columns: int, device: torch.device, n_draws: int = 64
 ) -> torch.Tensor:
-    """Draw scrambled Sobol points, normally distributed, and append their mirror images."""
+    """Draw scrambled Sobol points, normally distributed, and append their mirror images.
+
+    The choice and the head draw the same numbers, which are kept; never write to them.
+    """
     engine = SobolEngine(n_columns, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
     # The first point has the default precision of torch, which users may set.
     engine.fast_forward(1)  # type: ignore[no-untyped-call]
     points = engine.draw(n_draws, dtype=torch.float64)
     # Points have 30 binary digits, so they may be 0 or 1.
-    draws = torch.special.ndtri(points.clamp(2.0**-31, 1.0 - 2.0**-31))
-    return torch.cat([draws, -draws]).to(device)
+    half_digit = 2.0**-31
+    probabilities = points.clamp(half_digit, 1.0 - half_digit)
+    draws = torch.special.ndtri(probabilities)
+    draws = torch.cat([draws, -draws])
+    return draws.to(device)
 
 
 class LeftOutSamples:
@@ -82,10 +89,11 @@ class LeftOutSamples:
         self._n_opponents = min(_N_JUDGED, len(weights) - 1)
         self.classes = self._judged_classes()
 
-    @cached_property
+    @property
     def _draws(self) -> torch.Tensor:
         """Standard normal draws, a column for each opponent."""
-        return normal_draws(self.gaussians.seed, self._n_opponents, self.means.device)
+        seed = self.gaussians.seed
+        return normal_draws(seed, self._n_opponents, self.means.device)
 
     def _judged_classes(self) -> list[int]:
         """Return the classes that are judged, at even steps from central to remote classes."""
@@ -115,7 +123,7 @@ class LeftOutSamples:
         """
         if planes is None:
             planes = base.solve(self.means)
-        return Metric(self.gaussians.parts(), base, planes, share)
+        return Metric(self.gaussians.class_rows, base, planes, share)
 
     def cross_entropy(self, metric: "Metric", limit: float = math.inf) -> tuple[float, float]:
         """Return the least cross-entropy over temperatures, and its temperature.
@@ -196,16 +204,18 @@ class LeftOutSamples:
     def mean_length(self, c: int, metric: "Metric") -> torch.Tensor:
         """Return the mean squared length of the samples of a class in the inverse of `base`."""
         gaussians = self.gaussians
-        rows = gaussians.parts()[c]
+        rows = gaussians.class_rows[c]
         products = rows * metric.solve_rows(c)
-        return products.sum() / gaussians.weights[c]
+        total = products.sum()
+        return total / gaussians.weights[c]
 
     def root(self, c: int, functions: torch.Tensor) -> torch.Tensor:
         """Return the symmetric root of the covariance of k linear functions in a class."""
         gaussians = self.gaussians
-        rows = gaussians.parts()[c]
+        rows = gaussians.class_rows[c]
         values = rows @ functions.T
-        covariance = values.T @ values / gaussians.weights[c]
+        scatter = values.T @ values
+        covariance = scatter / gaussians.weights[c]
         return symmetric_root(covariance)
 
     def nearest(self, c: int, planes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -217,7 +227,7 @@ class LeftOutSamples:
         towards_point = planes @ self.off_centre
         order = gaps + 2.0 * towards_point
         order[c] = torch.inf
-        nearest = order.topk(self._n_opponents, largest=False).indices
+        _, nearest = order.topk(self._n_opponents, largest=False)
         return gaps[nearest], nearest
 
 
@@ -250,17 +260,20 @@ class Metric:
     def solve_rows(self, c: int) -> torch.Tensor:
         """Return the rows of a class times the inverse of `base`, solved at the first call."""
         if c not in self._solved:
-            self._solved[c] = self.base.solve(self._rows[c])
+            rows = self._rows[c]
+            self._solved[c] = self.base.solve(rows)
         return self._solved[c]
 
 
 def _off_centre(means: torch.Tensor) -> torch.Tensor:
     """Return a point near the origin whose distances from class means of equal length differ."""
-    mean_square = means.square().mean()
+    squares = means.square()
+    mean_square = squares.mean()
     length = _OFF_CENTRE * mean_square.sqrt()
-    positions = torch.arange(means.shape[1], dtype=means.dtype, device=means.device)
+    n_features = means.shape[1]
+    positions = torch.arange(n_features, dtype=means.dtype, device=means.device)
     # These cosines have no regularity that means may share.
-    return length * torch.cos(positions)
+    return length * positions.cos()
 
 
 def first_of_least(entropies: Sequence[float]) -> int:
@@ -318,7 +331,7 @@ def _projected_variances(
     """Return the variances of a class along directions in the inputs, of shape (d, k)."""
     n_inputs = len(directions)
     n = gaussians.counts[c]
-    rows = gaussians.parts()[c]
+    rows = gaussians.class_rows[c]
     residuals = gaussians.residuals[c, :n_inputs]
     projections = rows[:, :n_inputs] @ directions
     squares = projections.square()
@@ -331,8 +344,9 @@ def _projected_variances(
 
 def _normal_density(t: torch.Tensor) -> torch.Tensor:
     """Return the density of the standard normal distribution."""
+    square = t.square()
     normaliser = math.sqrt(2.0 * math.pi)
-    return torch.exp(-0.5 * t.square()) / normaliser
+    return torch.exp(-0.5 * square) / normaliser
 
 
 def _mean_sign(t: torch.Tensor) -> torch.Tensor:
@@ -350,8 +364,10 @@ def _expected_moduli(t: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     estimate of the standard deviation.
     """
     density = _normal_density(t)
-    mean_modulus = 2.0 * density + t * _mean_sign(t)
-    bias = density * (1.0 + t.square()) / (2.0 * n)
+    sign = _mean_sign(t)
+    mean_modulus = 2.0 * density + t * sign
+    square = t.square()
+    bias = density * (1.0 + square) / (2.0 * n)
     return mean_modulus - bias
 
 
@@ -367,7 +383,10 @@ def _modulus_variances(t: torch.Tensor) -> torch.Tensor:
     density = _normal_density(t)
     sign = _mean_sign(t)
     mean_modulus = 2.0 * density + t * sign
-    of_modulus = 1.0 + t.square() - mean_modulus.square()
-    of_estimates = sign.square() + 2.0 * density.square()
+    mean_square = 1.0 + t.square()
+    of_modulus = mean_square - mean_modulus.square()
+    of_deviation = 2.0 * density.square()
+    of_mean = sign.square()
+    of_estimates = of_mean + of_deviation
     variances = of_modulus - of_estimates
     return variances.clamp_min(0.0)

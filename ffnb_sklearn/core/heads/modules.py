@@ -20,7 +20,8 @@ class _Buffers(nn.Module):
     def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         super().__init__()
         for name, array in arrays.items():
-            self.register_buffer(name, torch.tensor(array, device="cpu"))
+            buffer = torch.tensor(array, device="cpu")
+            self.register_buffer(name, buffer)
 
 
 class PlaneScores(_Buffers):
@@ -111,8 +112,10 @@ class LossLogits(nn.Module):
 
     def forward(self, scores: torch.Tensor) -> torch.Tensor:
         """Return minus the logarithms of the losses."""
-        losses = 0.5 * (self._n_others - scores)
-        return -torch.log(losses + self._added)
+        differences = self._n_others - scores
+        losses = 0.5 * differences
+        logarithms = torch.log(losses + self._added)
+        return -logarithms
 
 
 class AsinhLogits(nn.Module):
@@ -128,8 +131,10 @@ class AsinhLogits(nn.Module):
         y = self._scale * scores
         modulus = y.abs()
         size = modulus.clamp_min(1.0)
-        scaled_square = (y / size).square()
-        scaled_one = size.reciprocal().square()
-        root = size * (scaled_square + scaled_one).sqrt()
+        scaled = y / size
+        scaled_one = size.reciprocal()
+        scaled_sum = scaled.square() + scaled_one.square()
+        root = size * scaled_sum.sqrt()
         values = torch.log(modulus + root)
-        return self._power * torch.where(y < 0.0, -values, values)
+        signed_values = torch.where(y < 0.0, -values, values)
+        return self._power * signed_values

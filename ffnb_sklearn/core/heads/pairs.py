@@ -92,8 +92,9 @@ class PairwiseFisher(Head):
             planes_of_block = planes[pairs]
             margins = x @ planes_of_block.T
             margins += offsets[pairs]
-            t, r = torch.tril_indices(stop - first, stop, first - 1, device=x.device)
-            outputs = totals.new_zeros((len(x), stop - first, stop))
+            n_classes = stop - first
+            t, r = torch.tril_indices(n_classes, stop, first - 1, device=x.device)
+            outputs = totals.new_zeros((len(x), n_classes, stop))
             outputs[:, t, r] = margins.tanh_()
             totals[:, first:stop] += outputs.sum(2)
             totals[:, :stop] -= outputs.sum(1)
@@ -108,7 +109,7 @@ class PairwiseFisher(Head):
         """
         return LossLogits(self.n_classes, _SURE)
 
-    def with_priors(self, scores: Array, priors: Array) -> Array:
+    def apply_priors(self, scores: Array, priors: Array) -> Array:
         """Divide the expected losses by the priors, relative to equal priors."""
         largest_loss = self.n_classes - 1 + 2.0 * _SURE
         losses = largest_loss - scores
@@ -116,8 +117,8 @@ class PairwiseFisher(Head):
 
     def scores_module(self, priors: Array) -> nn.Module:
         """Return the pairs as a module; pooling and the adjustment for priors are affine."""
-        shift = self.with_priors(np.zeros((1, self.n_classes)), priors)
-        mixing = self.with_priors(self.pooling(), priors) - shift
+        shift = self.apply_priors(np.zeros((1, self.n_classes)), priors)
+        mixing = self.apply_priors(self.pooling(), priors) - shift
         arrays = {
             "planes": self.planes,
             "offsets": self.offsets,
@@ -212,10 +213,12 @@ def _own_rows(gaussians: ClassGaussians, shrinkage: float) -> torch.Tensor:
     n_classes, n_features = gaussians.means.shape
     if shrinkage == 1.0:
         return gaussians.means.new_zeros((n_classes, 0, n_features))
-    rows = gaussians.means.new_zeros((n_classes, max(gaussians.lengths), n_features))
+    most_rows = max(gaussians.lengths)
+    rows = gaussians.means.new_zeros((n_classes, most_rows, n_features))
     shares = (1.0 - shrinkage) / gaussians.weights
-    for padded, factor, share in zip(rows, gaussians.parts(), shares, strict=True):
-        padded[: len(factor)] = factor * share.sqrt()
+    roots = shares.sqrt()
+    for padded, factor, root in zip(rows, gaussians.class_rows, roots, strict=True):
+        padded[: len(factor)] = factor * root
     return rows
 
 
@@ -283,11 +286,13 @@ def _planes_by_rows(
 
 def _separate_ridges(gaussians: ClassGaussians, epsilon: float) -> torch.Tensor:
     """Return the ridge of each pair over the penalties, of shape (C, C), without shrinkage."""
-    mean_residuals = (gaussians.residuals / gaussians.penalties).mean(1)
+    relative_residuals = gaussians.residuals / gaussians.penalties
+    mean_residuals = relative_residuals.mean(1)
     residuals = mean_residuals / gaussians.weights
     if gaussians.absolute_ridge:
         return epsilon + residuals[:, None] + residuals
     ridges = epsilon * gaussians.mean_variances() + residuals
     scale = ridges[:, None] + ridges
     # Two classes of one sample each have no spread.
-    return torch.where(scale > 0.0, scale, epsilon * gaussians.pooled_variance())
+    ridge_without_spread = epsilon * gaussians.pooled_variance()
+    return torch.where(scale > 0.0, scale, ridge_without_spread)

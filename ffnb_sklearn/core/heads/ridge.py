@@ -91,8 +91,8 @@ class OneVsAllRidge(Head):
     def scores_module(self, priors: Array) -> nn.Module:
         """Return the values as a module; the adjustment for priors is affine."""
         n_classes = len(self.planes)
-        shift = self.with_priors(np.zeros((1, n_classes)), priors)
-        mixing = self.with_priors(np.eye(n_classes), priors) - shift
+        shift = self.apply_priors(np.zeros((1, n_classes)), priors)
+        mixing = self.apply_priors(np.eye(n_classes), priors) - shift
         arrays = {
             "planes": self.planes,
             "offsets": self.offsets,
@@ -101,7 +101,7 @@ class OneVsAllRidge(Head):
         }
         return PlaneScores(arrays, has_tanh=False)
 
-    def with_priors(self, scores: Array, priors: Array) -> Array:
+    def apply_priors(self, scores: Array, priors: Array) -> Array:
         """Return the values that a regression for classes of these shares would have.
 
         Raise a NotPositiveDefiniteError if it cannot be solved.
@@ -199,7 +199,7 @@ def _leverages(
     """
     gaussians = left_out.gaussians
     n_classes = len(gaussians.weights)
-    rows = gaussians.parts()[c]
+    rows = gaussians.class_rows[c]
     products_within = rows @ metric.planes.T
     products_in_total = rows @ solved.T
     squares_along_means = products_within * products_in_total

@@ -43,7 +43,7 @@ def gaussians_of(parts, rank=None, penalties=None):
 def covariances_of(gaussians, shrinkage, epsilon):
     """The regularised covariances, one matrix per class."""
     n, residuals = gaussians.weights.numpy(), gaussians.residuals.numpy()
-    own = [part.T.numpy() @ part.numpy() for part in gaussians.parts()]
+    own = [part.T.numpy() @ part.numpy() for part in gaussians.class_rows]
     pooled = (sum(own) + np.diag(residuals.sum(0))) / n.sum()
     ridge = epsilon * float(gaussians.pooled_variance()) * np.diag(gaussians.penalties)
     outside = np.diag((residuals / n[:, None]).mean(0))

@@ -40,7 +40,7 @@ def test_moments_of_the_chosen_features_are_stacked():
     gaussians = stacked(moments)
 
     assert gaussians.lengths == (3, 0, 2)
-    assert [len(part) for part in gaussians.parts()] == [3, 0, 2]
+    assert [len(part) for part in gaussians.class_rows] == [3, 0, 2]
     assert_array_equal(gaussians.weights, [4.0, 1.0, 2.5])
     assert_array_equal(gaussians.means, [one.mean[COLUMNS] for one in moments])
     assert_array_equal(gaussians.rows[3:], moments[2].factor[:, COLUMNS])
@@ -165,4 +165,6 @@ def test_classes_without_rows_have_no_relative_square():
 def test_the_seed_is_kept_by_all_that_derives_from_the_classes():
     gaussians = ClassGaussians.from_moments(classes(), COLUMNS, device=CPU, seed=7)
 
-    assert gaussians.first(2).replace_by_identity().weigh_blocks(Blocks(1, 1), 2.0).seed == 7
+    assert (
+        gaussians.first_features(2).replace_by_identity().weigh_blocks(Blocks(1, 1), 2.0).seed == 7
+    )

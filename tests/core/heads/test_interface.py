@@ -57,8 +57,8 @@ def test_logits_keep_the_order_of_the_scores(solved):
 def test_priors_move_the_scores_and_equal_priors_do_not(solved):
     _, head, x = solved
     scores = head.scores(x).numpy()
-    assert_allclose(head.with_priors(scores, np.full(3, 1.0 / 3.0)), scores, atol=1e-10)
-    rare = head.with_priors(scores, np.array([0.01, 0.495, 0.495]))
+    assert_allclose(head.apply_priors(scores, np.full(3, 1.0 / 3.0)), scores, atol=1e-10)
+    rare = head.apply_priors(scores, np.array([0.01, 0.495, 0.495]))
     gap, moved = (softmax(head.logits(one), axis=1)[:, 0] for one in (scores, rare))
     assert (moved < gap).all()
 

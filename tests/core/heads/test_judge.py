@@ -133,6 +133,7 @@ def test_draws_are_standard_normal_pairs():
     draws = normal_draws(3, 4, CPU, 512)
 
     assert torch.equal(draws[512:], -draws[:512])
+    normal_draws.cache_clear()
     assert torch.equal(draws, normal_draws(3, 4, CPU, 512))
     assert not torch.equal(draws, normal_draws(4, 4, CPU, 512))
     assert_allclose(draws.T @ draws / 1024, np.eye(4), atol=0.06)

@@ -42,7 +42,7 @@ def test_it_is_ridge_regression_of_the_indicators(d):
     ridge = Ridge(alpha=alpha).fit(X, np.eye(4)[y], sample_weight=weights)
     assert len(result.planes) == 4
     shares = np.bincount(y, weights) / weights.sum()
-    scores = result.with_priors(result.scores(torch.as_tensor(X)).numpy(), shares)
+    scores = result.apply_priors(result.scores(torch.as_tensor(X)).numpy(), shares)
     assert_allclose(scores, ridge.predict(X), rtol=1e-7, atol=1e-9)
 
 
@@ -63,7 +63,7 @@ def test_equal_shares_weigh_the_scatter_of_the_means_and_not_that_within(d):
     assert_allclose(result.offsets, 0.25 - planes @ means.mean(0), rtol=1e-7)
     scores = result.scores(torch.as_tensor(X)).numpy()
     assert_allclose(scores.sum(1), 1.0)
-    assert_allclose(result.with_priors(scores, np.full(4, 0.25)), scores, atol=1e-12)
+    assert_allclose(result.apply_priors(scores, np.full(4, 0.25)), scores, atol=1e-12)
 
 
 def test_a_penalty_is_a_scaled_feature():
@@ -170,7 +170,7 @@ def test_shares_that_cannot_be_solved_are_a_named_error():
     head = OneVsAllRidge(np.zeros((2, 1)), np.zeros(2), 8.0 * np.eye(2), 1.0)
 
     with pytest.raises(NotPositiveDefiniteError, match="larger ridge"):
-        head.with_priors(np.zeros((1, 2)), np.array([0.75, 0.25]))
+        head.apply_priors(np.zeros((1, 2)), np.array([0.75, 0.25]))
 
 
 @pytest.mark.parametrize(("n_classes", "n_columns"), [(3, 2), (3, 24), (10, 24)])
