@@ -102,7 +102,8 @@ class FFNBClassifier(
         least 8, which predictions leave out.
     priors : {"uniform", "empirical"} or mapping of label to float, default="uniform"
         Shares of the classes among future samples: equal, proportional to the sample weights
-        learned, or positive weights of every label learned, and of further labels.
+        learned, or weights of every label learned, and of further labels. The weight 0 makes a
+        class background: it counts in the covariance, and predictions never return it.
     scale : bool, default=False
         Whether to standardise the columns of X by the first call whose samples differ. The model
         then depends on that call. False leaves the columns as they are, with a
@@ -656,9 +657,10 @@ class FFNBClassifier(
         -------
         torch.nn.Module
             Maps samples to scores, of shape (n_samples, n_labels), on the CPU at first. Its
-            attribute `classes_` holds the labels of the columns: those that were seen, sorted. The
-            module `probabilities` in it maps the scores to probabilities. With two labels, half the
-            difference of the scores is the value of `decision_function`.
+            attribute `classes_` holds the labels of the columns: those that were seen and whose
+            prior is not 0, sorted. The module `probabilities` in it maps the scores to
+            probabilities. With two labels, half the difference of the scores is the value of
+            `decision_function`.
 
         Raises
         ------
@@ -716,8 +718,12 @@ class FFNBClassifier(
             return state
         return replace(state, model=model)
 
+    def _possible_labels(self, state):
+        """Return the labels that predictions may have, in order of arrival."""
+        return state.arrived[self._class_priors(state) > 0.0]
+
     def _scores(self, state, samples):
-        """Return the scores of the classes seen, adjusted for the priors."""
+        """Return the scores of the possible labels, adjusted for the priors."""
         scores = as_array(prediction.scores(state.model, samples))
         priors = self._class_priors(state)
         if np.ptp(priors) == 0.0:
@@ -725,7 +731,7 @@ class FFNBClassifier(
         return self._head(state).with_priors(scores, priors)
 
     def _logits(self, state, samples):
-        """Return scores of the classes seen whose softmax is the probability of each class."""
+        """Return scores of the possible labels whose softmax is the probability of each label."""
         scores = self._scores(state, samples)
         logits = self._head(state).logits(scores)
         return allow_for_unforeseen(logits, state.n_samples)
@@ -744,7 +750,7 @@ class FFNBClassifier(
         return prediction.solve_once(state.model, device).classifier
 
     def _class_priors(self, state):
-        """Return the prior probabilities of the classes seen."""
+        """Return the prior probabilities of the classes seen; background classes have 0."""
         return class_priors(self.priors, state.arrived, state.class_weights)
 
     @property

@@ -23,7 +23,8 @@ LEAST = 1e-280
 # softmax gives the class less than the rounding of 1.
 _UNSEEN_MARGIN = -np.log(np.finfo(np.float64).eps)
 
-# Least prior; smaller priors are raised to it, so that logarithm and inverse are far from overflow.
+# Least positive prior; smaller positive priors are raised to it, so that logarithm and inverse are
+# far from overflow.
 _LEAST_PRIOR = 1e-200
 
 
@@ -61,8 +62,8 @@ def check_priors(priors, arrived):
         return
     if not isinstance(priors, Mapping):
         raise ValueError(
-            "priors must be 'uniform', 'empirical' or a mapping from labels to positive weights; "
-            f"got {priors!r}."
+            "priors must be 'uniform', 'empirical' or a mapping from labels to weights of at least "
+            f"0; got {priors!r}."
         )
     labels = check_labels(list(priors), arrived, "priors")
     missing = [label for label in arrived.tolist() if label not in priors]
@@ -72,22 +73,33 @@ def check_priors(priors, arrived):
             f"{labels.tolist()}, and none for {missing}."
         )
     for label, weight in priors.items():
-        if not isinstance(weight, Real) or not 0.0 < weight < np.inf:
+        if not isinstance(weight, Real) or not 0.0 <= weight < np.inf:
             raise ValueError(
-                "priors must map each label to a positive finite weight; got "
+                "priors must map each label to a finite weight of at least 0; got "
                 f"{weight!r} for label {label!r}."
             )
+    if not any(priors.values()):
+        raise ValueError(
+            "priors must map at least one label to a positive weight; got 0 for all of "
+            f"{labels.tolist()}."
+        )
 
 
 def class_priors(priors, arrived, class_weights):
-    """Return the priors of the labels learned, which are positive and sum to one."""
+    """Return the priors of the labels learned, which sum to one; background classes have 0."""
     check_priors(priors, arrived)
     weights = class_weights
     if isinstance(priors, Mapping):
         weights = np.array([float(priors[label]) for label in arrived.tolist()])
     elif priors == "uniform":
         weights = np.ones(len(arrived))
+    largest = weights.max()
+    if largest == 0.0:
+        raise ValueError(
+            "predictions need a label with a positive weight in priors; got 0 for all labels "
+            f"learned so far, {arrived.tolist()}."
+        )
     # Divided twice, because the sum of large weights may overflow.
-    relative = weights / weights.max()
+    relative = weights / largest
     shares = relative / relative.sum()
-    return np.maximum(shares, _LEAST_PRIOR)
+    return np.where(weights > 0.0, np.maximum(shares, _LEAST_PRIOR), 0.0)

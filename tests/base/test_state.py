@@ -30,7 +30,8 @@ def test_a_task_without_new_labels_adds_none():
 
 def test_a_declared_label_has_a_column_of_missing_values():
     state = state_of([3, 1]).declaring(np.array([2]))
-    assert_array_equal(state.by_class(np.array([[0.3, 0.1]]), -1.0), [[0.1, -1.0, 0.3]])
+    columns = state.by_class(np.array([[0.3, 0.1]]), state.arrived, -1.0)
+    assert_array_equal(columns, [[0.1, -1.0, 0.3]])
 
 
 def test_a_task_that_loses_all_labels_is_gone():
