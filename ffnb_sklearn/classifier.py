@@ -18,7 +18,7 @@ from ._base import bound, export, novelty, revision
 from ._base.bands import Bands
 from ._base.base import ClassIncrementalClassifier
 from ._base.learning import learn_task
-from ._base.priors import allow_for_unforeseen, class_priors
+from ._base.priors import allow_for_unforeseen, class_priors, estimate_shares
 from ._base.settings import bands_of, solution_parameters, solved_settings
 from ._base.state import learned_attribute
 from ._inputs.locks import exclusive
@@ -615,6 +615,47 @@ class FFNBClassifier(
         """
         state = self._learned_state()
         return novelty.novelty_threshold(state, self._class_priors(state), rate)
+
+    def estimate_priors(self, X: object) -> dict[Any, float]:
+        """Estimate the shares of the classes among unlabelled samples.
+
+        The shares of the largest likelihood are found by expectation-maximisation [1]_, from the
+        probabilities for equal priors. ``clf.set_params(priors=clf.estimate_priors(X))`` adapts
+        predictions to the samples.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples of the classes learned, drawn as future samples will be.
+
+        Returns
+        -------
+        dict
+            Share of each label learned, sorted by label; they sum to 1. The share of a class with
+            the prior 0 is 0; apart from that, the result does not depend on `priors`.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the shares still change after 10,000 steps.
+
+        References
+        ----------
+        .. [1] M. Saerens, P. Latinne and C. Decaestecker. Adjusting the outputs of a classifier to
+           new a priori probabilities: a simple procedure. Neural Computation 14(1), 2002.
+        """
+        state = self._present_state()
+        is_possible = self._class_priors(state) > 0.0
+        weights = is_possible.astype(np.float64)
+        equal_priors = dict(zip(state.arrived.tolist(), weights.tolist(), strict=True))
+        for_equal_priors = self._clone_in_state(state, priors=equal_priors)
+        probabilities = for_equal_priors.predict_proba(X)
+        labels = self._possible_labels(state)
+        columns = np.searchsorted(state.classes, labels)
+        shares = estimate_shares(probabilities[:, columns])
+        priors = dict.fromkeys(np.sort(state.arrived).tolist(), 0.0)
+        priors.update(zip(labels.tolist(), shares.tolist(), strict=True))
+        return priors
 
     def forgetting_bound(self, X_previous: object) -> ForgettingBound:
         """Bound and measure how far the newest task's bands have moved previous features.

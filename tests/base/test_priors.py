@@ -4,16 +4,19 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_digits, make_classification
 from sklearn.discriminant_analysis import (
     LinearDiscriminantAnalysis,
     QuadraticDiscriminantAnalysis,
 )
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 
 from ffnb_sklearn import FFNBClassifier, load, make_continual_pipeline, save
+from ffnb_sklearn._base import priors as priors_module
+from ffnb_sklearn._base.priors import estimate_shares
 from ffnb_sklearn.core import prediction
 from tests.separated_classes import CODES, NAMES, X, failing, learned, of, unchanged
 
@@ -444,3 +447,78 @@ def test_background_has_no_share_in_the_novelty_threshold():
     model.forget(0)
     with pytest.raises(ValueError, match="need a label with a positive weight"):
         model.novelty_threshold(0.5)
+
+
+# ---- shares of unlabelled rows
+
+
+def shifted_digits(shares):
+    """Rows and labels to learn, and other rows of ten digits with these shares."""
+    digits, labels = load_digits(return_X_y=True)
+    A, B, a, b = train_test_split(digits, labels, test_size=0.5, stratify=labels, random_state=0)
+    counts = np.round(400 * np.asarray(shares)).astype(int)
+    rng = np.random.default_rng(0)
+    rows = [rng.choice(np.flatnonzero(b == label), n) for label, n in enumerate(counts)]
+    rows = np.concatenate(rows)
+    return A, a, B[rows], b[rows]
+
+
+SHARES = np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.05, 0.05, 0.05, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_shares_of_shifted_digits(head):
+    A, a, B, b = shifted_digits(SHARES)
+    # A few pixels, so that predictions err.
+    pixels = slice(0, 64, 3)
+    model = FFNBClassifier(classifier=head, random_state=0).fit(A[:, pixels], a)
+    accuracy = model.score(B[:, pixels], b)
+    means = model.predict_proba(B[:, pixels]).mean(axis=0)
+    priors = model.estimate_priors(B[:, pixels])
+    assert list(priors) == list(range(10))
+    assert sum(priors.values()) == pytest.approx(1.0)
+    errors = np.abs(np.array([*priors.values()]) - SHARES)
+    assert errors.sum() < 0.1
+    assert errors.sum() < np.abs(means - SHARES).sum()
+    assert model.set_params(priors=priors).score(B[:, pixels], b) > accuracy
+    again = model.estimate_priors(B[:, pixels])
+    assert_allclose([*again.values()], [*priors.values()], rtol=1e-9, atol=1e-12)
+
+
+def test_estimated_shares_have_the_largest_likelihood():
+    probabilities = np.random.default_rng(0).dirichlet([0.5, 1.0, 0.7], size=200)
+    shares = estimate_shares(probabilities)
+    # The gradient of the mean log-likelihood, 1 for all classes, is the condition of Lagrange.
+    gradient = (probabilities / (probabilities @ shares)[:, None]).mean(axis=0)
+    assert_allclose(gradient, 1.0, atol=1e-4)
+
+
+def test_shares_that_do_not_converge_are_warned_of(monkeypatch):
+    monkeypatch.setattr(priors_module, "_MOST_STEPS", 2)
+    with pytest.warns(ConvergenceWarning, match="have not converged after 2 steps"):
+        near().estimate_priors(NEAR_X)
+
+
+def test_background_and_declared_labels_have_no_share():
+    names = np.array(["b", "a", "c"])[NEAR]
+    model = estimator(priors={"a": 0, "b": 1, "c": 1}).partial_fit(NEAR_X, names, classes=["d"])
+    priors = model.estimate_priors(NEAR_X)
+    assert list(priors) == ["a", "b", "c"]
+    assert priors["a"] == 0.0
+    assert sum(priors.values()) == pytest.approx(1.0)
+    model.set_params(priors=priors)
+    assert_array_equal(model.predict_proba(NEAR_X)[:, [0, 3]], 0.0)
+    with pytest.raises(ValueError, match=r"none for \['d'\]"):
+        model.partial_fit(NEAR_X[:2], ["d", "d"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [(np.empty((0, 6)), "0 sample"), (np.full((2, 6), np.nan), "NaN"), (X[:2, :3], "features")],
+)
+def test_rows_without_shares_are_refused(rows, message):
+    model = near()
+    with unchanged(model, NEAR_X), pytest.raises(ValueError, match=message):
+        model.estimate_priors(rows)
+    with pytest.raises(NotFittedError):
+        estimator().estimate_priors(NEAR_X)
