@@ -437,8 +437,8 @@ class FFNBClassifier(
 
         It needs ``rank=None`` and ``band_size=0``, with which the moments of the samples can be
         subtracted exactly. A class of which nothing remains is forgotten. With ``novelty=True``
-        the scores for `novelty_threshold` stay, and with ``scale=True`` so do `offset_` and
-        `scale_`, with a warning.
+        the classes of the samples lose their scores for `novelty_threshold`, and are not in it
+        before they learn again. With ``scale=True``, `offset_` and `scale_` stay, with a warning.
 
         Parameters
         ----------

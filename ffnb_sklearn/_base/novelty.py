@@ -28,6 +28,7 @@ def novelty_threshold(state, priors, rate):
         raise ValueError(
             "novelty_threshold needs scores of samples left out of learning, and no class has "
             "any: set novelty=True, then learn by fit or partial_fit (partial_fit_shards "
-            "leaves no sample out). A class needs at least two samples."
+            "leaves no sample out, and forget_samples discards the scores of its classes). A class "
+            "needs at least two samples."
         )
     return threshold
