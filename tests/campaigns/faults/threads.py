@@ -10,7 +10,18 @@ from copy import deepcopy
 import numpy as np
 
 from ffnb_sklearn.exceptions import ConcurrentLearningError
-from tests.campaigns.faults.calls import OTHER, X, Y, bands, fit, learn, learn_shards, pipeline
+from tests.campaigns.faults.calls import (
+    OTHER,
+    X,
+    Y,
+    bands,
+    exact,
+    fit,
+    forget_some,
+    learn,
+    learn_shards,
+    pipeline,
+)
 
 READINGS = (
     *("predict", "predict_proba", "predict_log_proba", "decision_function", "transform"),
@@ -22,6 +33,13 @@ CYCLE = (
     lambda model: learn(model, Y == 2),
     lambda model: model.forget([1]),
     lambda model: model.merge(OTHER),
+    lambda model: model.rename({0: 9}),
+)
+
+EXACT_CYCLE = (
+    lambda model: fit(model, Y < 3),
+    forget_some,
+    lambda model: model.rename({0: 2, 2: 2}),
 )
 
 # The scaler of one fit and the classifier of another one give other results than either.
@@ -35,6 +53,7 @@ PIPELINE_CYCLE = (
 # An estimator that knows nothing, and the calls of its writer.
 READ = {
     "classifier": (bands, CYCLE),
+    "exact classifier": (exact, EXACT_CYCLE),
     "pipeline": (lambda: pipeline(bands()), PIPELINE_CYCLE),
 }
 
@@ -44,6 +63,7 @@ WRITES = {
     "partial_fit": lambda model: learn(model, Y == 3),
     "forget": lambda model: model.forget([1]),
     "merge": lambda model: model.merge(OTHER),
+    "rename": lambda model: model.rename({2: 9}),
     "shards": learn_shards,
 }
 
