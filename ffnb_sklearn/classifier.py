@@ -17,7 +17,7 @@ from ._base import bound, export, novelty, revision
 from ._base.bands import Bands
 from ._base.base import ClassIncrementalClassifier
 from ._base.learning import learn_task
-from ._base.priors import allow_for_unforeseen, class_priors
+from ._base.priors import allow_for_unforeseen, class_priors, estimate_shares
 from ._base.settings import bands_of, present_state
 from ._base.state import learned_attribute
 from ._inputs.locks import exclusive
@@ -108,7 +108,8 @@ class FFNBClassifier(
         least 8, which predictions leave out.
     priors : {"uniform", "empirical"} or mapping of label to float, default="uniform"
         Shares of the classes among future samples: equal, proportional to the sample weights
-        learned, or positive weights of every label learned, and of further labels.
+        learned, or weights of every label learned, and of further labels. The weight 0 makes a
+        class background: it counts in the covariance, and predictions never return it.
     scale : bool, default=False
         Whether to standardise the columns of X by the first call whose samples differ. The model
         then depends on that call. False leaves the columns as they are, with a
@@ -444,8 +445,8 @@ class FFNBClassifier(
 
         It needs ``rank=None`` and ``band_size=0``, with which the moments of the samples can be
         subtracted exactly. A class of which nothing remains is forgotten. With ``novelty=True``
-        the scores for `novelty_threshold` stay, and with ``scale=True`` so do `offset_` and
-        `scale_`, with a warning.
+        the classes of the samples lose their scores for `novelty_threshold`, and are not in it
+        before they learn again. With ``scale=True``, `offset_` and `scale_` stay, with a warning.
 
         Parameters
         ----------
@@ -624,6 +625,47 @@ class FFNBClassifier(
         state = self._learned_state()
         return novelty.novelty_threshold(state, self._class_priors(state), rate)
 
+    def estimate_priors(self, X: object) -> dict[Any, float]:
+        """Estimate the shares of the classes among unlabelled samples.
+
+        The shares of the largest likelihood are found by expectation-maximisation [1]_, from the
+        probabilities for equal priors. ``clf.set_params(priors=clf.estimate_priors(X))`` adapts
+        predictions to the samples.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples of the classes learned, drawn as future samples will be.
+
+        Returns
+        -------
+        dict
+            Share of each label learned, sorted by label; they sum to 1. The share of a class with
+            the prior 0 is 0; apart from that, the result does not depend on `priors`.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the shares still change after 10,000 steps.
+
+        References
+        ----------
+        .. [1] M. Saerens, P. Latinne and C. Decaestecker. Adjusting the outputs of a classifier to
+           new a priori probabilities: a simple procedure. Neural Computation 14(1), 2002.
+        """
+        state = self._present_state()
+        is_possible = self._class_priors(state) > 0.0
+        weights = is_possible.astype(np.float64)
+        equal_priors = dict(zip(state.arrived.tolist(), weights.tolist(), strict=True))
+        for_equal_priors = self._clone_in_state(state, priors=equal_priors)
+        probabilities = for_equal_priors.predict_proba(X)
+        labels = self._possible_labels(state)
+        columns = np.searchsorted(state.classes, labels)
+        shares = estimate_shares(probabilities[:, columns])
+        priors = dict.fromkeys(np.sort(state.arrived).tolist(), 0.0)
+        priors.update(zip(labels.tolist(), shares.tolist(), strict=True))
+        return priors
+
     def forgetting_bound(self, X_previous: object) -> ForgettingBound:
         """Bound and measure how far the newest task's bands have moved previous features.
 
@@ -665,9 +707,10 @@ class FFNBClassifier(
         -------
         torch.nn.Module
             Maps samples to scores, of shape (n_samples, n_labels), on the CPU at first. Its
-            attribute `classes_` holds the labels of the columns: those that were seen, sorted. The
-            module `probabilities` in it maps the scores to probabilities. With two labels, half the
-            difference of the scores is the value of `decision_function`.
+            attribute `classes_` holds the labels of the columns: those that were seen and whose
+            prior is not 0, sorted. The module `probabilities` in it maps the scores to
+            probabilities. With two labels, half the difference of the scores is the value of
+            `decision_function`.
 
         Raises
         ------
@@ -714,8 +757,12 @@ class FFNBClassifier(
         """Return the learned state with the present parameters of the classifier."""
         return present_state(self, self._learned_state())
 
+    def _possible_labels(self, state):
+        """Return the labels that predictions may have, in order of arrival."""
+        return state.arrived[self._class_priors(state) > 0.0]
+
     def _scores(self, state, samples):
-        """Return the scores of the classes seen, adjusted for the priors."""
+        """Return the scores of the possible labels, adjusted for the priors."""
         scores = as_array(prediction.scores(state.model, samples))
         priors = self._class_priors(state)
         if np.ptp(priors) == 0.0:
@@ -723,7 +770,7 @@ class FFNBClassifier(
         return self._head(state).apply_priors(scores, priors)
 
     def _logits(self, state, samples):
-        """Return scores of the classes seen whose softmax is the probability of each class."""
+        """Return scores of the possible labels whose softmax is the probability of each label."""
         scores = self._scores(state, samples)
         logits = self._head(state).logits(scores)
         return allow_for_unforeseen(logits, state.n_samples)
@@ -742,7 +789,7 @@ class FFNBClassifier(
         return prediction.solve_once(state.model, device).classifier
 
     def _class_priors(self, state):
-        """Return the prior probabilities of the classes seen."""
+        """Return the prior probabilities of the classes seen; background classes have 0."""
         return class_priors(self.priors, state.arrived, state.class_weights)
 
     @property

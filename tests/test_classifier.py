@@ -651,6 +651,16 @@ def test_a_declared_label_joins_a_class():
     assert_array_equal(clf.class_counts_, [20.0, 20.0])
 
 
+def test_declared_labels_are_renamed_and_joined():
+    clf = learned(FFNBClassifier(random_state=0), [0, 1], classes=[2, 5, 6])
+    clf.rename({2: 7, 5: 3, 6: 3})
+    assert_array_equal(clf.classes_, [0, 1, 3, 7])
+    assert_array_equal(clf.predict_proba(X)[:, 2:], 0.0)
+    learned(clf, [7])
+    assert_array_equal(clf.classes_, [0, 1, 3, 7])
+    assert_array_equal(clf.predict(of(7)), 7)
+
+
 @pytest.mark.parametrize(
     ("mapping", "message"),
     [

@@ -73,3 +73,26 @@ def test_predictions_leave_the_memory_of_the_device_bounded():
     torch.cuda.reset_peak_memory_stats()
     model.set_params(chunk_size=len(rows)).predict(rows)
     assert by_chunks < 0.5 * (torch.cuda.max_memory_allocated() - before)
+
+
+@pytest.mark.parametrize("head", ["gaussian", "ovo", "ova"])
+def test_background_classes_and_shares(head):
+    priors = {0: 0.0, 1: 1.0, 2: 3.0}
+    models = [
+        learned(
+            FFNBClassifier(classifier=head, priors=priors, random_state=0, device=device), [0, 1, 2]
+        )
+        for device in ("cpu", "cuda")
+    ]
+    on_cpu, on_cuda = models
+    assert_same(on_cuda, on_cpu)
+    assert_array_equal(on_cuda.predict_proba(X)[:, 0], 0.0)
+    shares, expected = on_cuda.estimate_priors(X), on_cpu.estimate_priors(X)
+    assert_allclose([*shares.values()], [*expected.values()], atol=1e-6)
+
+
+def test_forgotten_samples():
+    model = learned(FFNBClassifier(rank=None, random_state=0, device="cuda"), [0, 1])
+    model.forget_samples(X[:5], CODES[:5])
+    expected = FFNBClassifier(rank=None, random_state=0, device="cpu").fit(X[5:40], CODES[5:40])
+    assert_same(model, expected)

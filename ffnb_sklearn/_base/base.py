@@ -142,13 +142,17 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         X, _ = check_inputs(self, X, state)
         return place_samples(self.device, X, state)
 
+    def _possible_labels(self, state):
+        """Return the labels that predictions may have, in order of arrival."""
+        return state.arrived
+
     def _scores(self, state, samples):
-        """Return the scores of the classes seen, in order of arrival."""
+        """Return the scores of the possible labels."""
         scores = state.model.scores(samples)
         return as_array(scores)
 
     def _logits(self, state, samples):
-        """Return scores of the classes seen whose softmax is the probability of each class."""
+        """Return scores of the possible labels whose softmax is the probability of each label."""
         return self._scores(state, samples)
 
     def _most_likely(self, state, samples, order):
@@ -175,17 +179,18 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_classes) or (n_samples,)
             One column per entry of `classes_`. The score of a class that was declared and never
-            seen is finite and lower than all other scores of the sample: by their range, and by at
-            least 36. For two classes, half the difference of their scores, which is positive if the
-            second class is more likely.
+            seen, or has the prior 0, is finite and lower than all other scores of the sample: by
+            their range, and by at least 36. For two classes, half the difference of their scores,
+            which is positive if the second class is more likely.
         """
         state = self._present_state()
         samples = self._samples(state, X)
+        labels = self._possible_labels(state)
         scores = self._scores(state, samples)
         if len(state.classes) == 2:
-            # Differences are exact, so all samples have the same score if one class was seen.
+            # Differences are exact, so all samples have the same score if one label is possible.
             scores = scores - scores.min(axis=1, keepdims=True)
-        scores = state.by_class(scores, unseen_scores(scores))
+        scores = state.by_class(scores, labels, unseen_scores(scores))
         if scores.shape[1] == 2:
             return 0.5 * (scores[:, 1] - scores[:, 0])
         return scores
@@ -201,13 +206,14 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Labels that have been seen.
+            Labels that have been seen, and whose prior is not 0.
         """
         state = self._present_state()
         samples = self._samples(state, X)
-        order = np.argsort(state.arrived)
+        labels = self._possible_labels(state)
+        order = np.argsort(labels)
         positions = self._most_likely(state, samples, order)
-        return state.arrived[positions]
+        return labels[positions]
 
     def predict_proba(self, X: object) -> npt.NDArray[np.float64]:
         """Return the probabilities of the classes.
@@ -221,13 +227,14 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_classes)
             One column per entry of `classes_`, zero for a class that was declared and never
-            seen. The label that `predict` returns has the largest probability.
+            seen, or has the prior 0. The label that `predict` returns has the largest probability.
         """
         state = self._present_state()
         samples = self._samples(state, X)
+        labels = self._possible_labels(state)
         probabilities = softmax(self._logits(state, samples), axis=1)
         probabilities = np.maximum(probabilities, LEAST)
-        return state.by_class(probabilities, 0.0)
+        return state.by_class(probabilities, labels, 0.0)
 
     def predict_log_proba(self, X: object) -> npt.NDArray[np.float64]:
         """Return the logarithms of the probabilities of the classes.
@@ -240,13 +247,18 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            One column per entry of `classes_`. All are finite: at least the logarithm of 1e-280,
-            which is the value of a class that was declared and never seen.
+            One column per entry of `classes_`: -inf for a class with the prior 0; all other values
+            are finite, and at least the logarithm of 1e-280, which is the value of a class that was
+            declared and never seen.
         """
         state = self._present_state()
         samples = self._samples(state, X)
+        labels = self._possible_labels(state)
         # Computed from the scores, because logarithms of tiny probabilities lose digits.
         logarithms = log_softmax(self._logits(state, samples), axis=1)
         lowest = np.log(LEAST)
         logarithms = np.maximum(logarithms, lowest)
-        return state.by_class(logarithms, lowest)
+        logarithms = state.by_class(logarithms, labels, lowest)
+        background = np.setdiff1d(state.arrived, labels)
+        logarithms[:, np.isin(state.classes, background)] = -np.inf
+        return logarithms

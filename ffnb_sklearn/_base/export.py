@@ -66,8 +66,8 @@ class TorchHead(nn.Module):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_arrived,)
-        Labels that were seen, sorted: the columns of the scores.
+    classes_ : ndarray of shape (n_labels,)
+        Labels that were seen and whose prior is not 0, sorted: the columns of the scores.
     probabilities : Module
         Maps scores to the probabilities of the classes.
     """
@@ -75,8 +75,9 @@ class TorchHead(nn.Module):
     def __init__(self, state, head, priors):
         super().__init__()
         model = state.model
-        order = np.argsort(state.arrived)
-        self.classes_ = state.arrived[order]
+        labels = state.arrived[priors > 0.0]
+        order = np.argsort(labels)
+        self.classes_ = labels[order]
         # A pickle would draw the band of a seed again.
         shared_band = replace(model.features.shared, seed=None)
         features = replace(model.features, shared=shared_band)
@@ -91,7 +92,7 @@ class TorchHead(nn.Module):
         self.probabilities = _Probabilities(head.logits_module(), state.n_samples, len(order))
 
     def forward(self, X):
-        """Return the scores of samples, of shape (n_samples, n_arrived)."""
+        """Return the scores of samples, of shape (n_samples, n_labels)."""
         if self._repair is not None:
             repair = self._repair.value()
             if repair.offset is not None:

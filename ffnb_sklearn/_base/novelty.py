@@ -3,6 +3,7 @@
 from math import isnan
 from numbers import Real
 
+import numpy as np
 from sklearn.utils.validation import check_scalar
 
 from ..core.likeness import likeness_threshold
@@ -14,17 +15,20 @@ def novelty_threshold(state, priors, rate):
     """Return a threshold of the novelty score for a rate of false alarms.
 
     `priors` has the share of each class seen. The threshold is the quantile of the scores of
-    left-out samples that the rate names.
+    left-out samples that the rate names. Background classes, of prior 0, play no part.
     """
     check_scalar(rate, "rate", Real, min_val=0.0, max_val=1.0, include_boundaries="neither")
     if isnan(rate):
         raise ValueError("rate must be a number in (0, 1); got nan.")
-    left_out = state.model.left_out
-    threshold = likeness_threshold(left_out, priors[: len(left_out)], rate)
+    stored = state.model.left_out
+    numbers = np.flatnonzero(priors[: len(stored)])
+    left_out = [stored[number] for number in numbers]
+    threshold = likeness_threshold(left_out, priors[numbers], rate)
     if threshold is None:
         raise ValueError(
             "novelty_threshold needs scores of samples left out of learning, and no class has "
             "any: set novelty=True, then learn by fit or partial_fit (partial_fit_shards "
-            "leaves no sample out). A class needs at least two samples."
+            "leaves no sample out, and forget_samples discards the scores of its classes). A class "
+            "needs at least two samples."
         )
     return threshold

@@ -1,18 +1,22 @@
 """Class probabilities from scores, and the adjustment of scores for priors."""
 
+import warnings
 from collections.abc import Mapping
 from numbers import Real
 
 import numpy as np
 from scipy.special import log_softmax
+from sklearn.exceptions import ConvergenceWarning
 
 from .._inputs.labels import check_labels
+from ..core.messages import level_of_user
 
 __all__ = [
     "LEAST",
     "allow_for_unforeseen",
     "check_priors",
     "class_priors",
+    "estimate_shares",
     "unseen_scores",
 ]
 
@@ -23,8 +27,14 @@ LEAST = 1e-280
 # softmax gives the class less than the rounding of 1.
 _UNSEEN_MARGIN = -np.log(np.finfo(np.float64).eps)
 
-# Least prior; smaller priors are raised to it, so that logarithm and inverse are far from overflow.
+# Least positive prior; smaller positive priors are raised to it, so that logarithm and inverse are
+# far from overflow.
 _LEAST_PRIOR = 1e-200
+
+# Steps of the estimation of shares: it ends when all shares together change by less than this
+# tolerance, which took up to 250 steps on digits in two columns.
+_TOLERANCE = 1e-6
+_MOST_STEPS = 10_000
 
 
 def allow_for_unforeseen(logits, n_samples):
@@ -61,8 +71,8 @@ def check_priors(priors, arrived):
         return
     if not isinstance(priors, Mapping):
         raise ValueError(
-            "priors must be 'uniform', 'empirical' or a mapping from labels to positive weights; "
-            f"got {priors!r}."
+            "priors must be 'uniform', 'empirical' or a mapping from labels to weights of at least "
+            f"0; got {priors!r}."
         )
     labels = check_labels(list(priors), arrived, "priors")
     missing = [label for label in arrived.tolist() if label not in priors]
@@ -72,22 +82,64 @@ def check_priors(priors, arrived):
             f"{labels.tolist()}, and none for {missing}."
         )
     for label, weight in priors.items():
-        if not isinstance(weight, Real) or not 0.0 < weight < np.inf:
+        if not isinstance(weight, Real) or not 0.0 <= weight < np.inf:
             raise ValueError(
-                "priors must map each label to a positive finite weight; got "
+                "priors must map each label to a finite weight of at least 0; got "
                 f"{weight!r} for label {label!r}."
             )
+    if not any(priors.values()):
+        raise ValueError(
+            "priors must map at least one label to a positive weight; got 0 for all of "
+            f"{labels.tolist()}."
+        )
 
 
 def class_priors(priors, arrived, class_weights):
-    """Return the priors of the labels learned, which are positive and sum to one."""
+    """Return the priors of the labels learned, which sum to one; background classes have 0."""
     check_priors(priors, arrived)
     weights = class_weights
     if isinstance(priors, Mapping):
         weights = np.array([float(priors[label]) for label in arrived.tolist()])
     elif priors == "uniform":
         weights = np.ones(len(arrived))
+    largest = weights.max()
+    if largest == 0.0:
+        raise ValueError(
+            "predictions need a label with a positive weight in priors; got 0 for all labels "
+            f"learned so far, {arrived.tolist()}."
+        )
     # Divided twice, because the sum of large weights may overflow.
-    relative = weights / weights.max()
+    relative = weights / largest
     shares = relative / relative.sum()
-    return np.maximum(shares, _LEAST_PRIOR)
+    return np.where(weights > 0.0, np.maximum(shares, _LEAST_PRIOR), 0.0)
+
+
+def estimate_shares(probabilities):
+    r"""Return the shares of the classes among samples, given their probabilities for equal shares.
+
+    The likelihood of the shares is maximised by expectation-maximisation: with the probabilities
+    :math:`p_{ic}`, the shares :math:`\pi_c` become the means of the posteriors
+
+    .. math:: q_{ic} = \frac{\pi_c p_{ic}}{\sum_k \pi_k p_{ik}}
+
+    over the samples (M. Saerens, P. Latinne and C. Decaestecker. Adjusting the outputs of a
+    classifier to new a priori probabilities: a simple procedure. Neural Computation 14(1), 2002).
+    """
+    n_classes = probabilities.shape[1]
+    shares = np.full(n_classes, 1.0 / n_classes)
+    for _ in range(_MOST_STEPS):
+        joint = probabilities * shares
+        posteriors = joint / joint.sum(axis=1, keepdims=True)
+        new_shares = posteriors.mean(axis=0)
+        change = np.abs(new_shares - shares).sum()
+        # A share of 0 would make the class background.
+        shares = np.maximum(new_shares, _LEAST_PRIOR)
+        if change < _TOLERANCE:
+            return shares
+    warnings.warn(
+        f"the shares of the classes have not converged after {_MOST_STEPS} steps; the last step "
+        f"changed them by {change:.1e}.",
+        ConvergenceWarning,
+        stacklevel=level_of_user(),
+    )
+    return shares

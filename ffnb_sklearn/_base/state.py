@@ -71,7 +71,7 @@ class State:
     @property
     def class_counts(self):
         """Total sample weight of each entry of `classes`; 0 for labels not seen."""
-        counts = self.by_class([self.class_weights], 0.0)
+        counts = self.by_class([self.class_weights], self.arrived, 0.0)
         return counts[0]
 
     @property
@@ -85,10 +85,13 @@ class State:
         state.pop("arrived", None)
         return state
 
-    def by_class(self, values, missing):
-        """Return one column per entry of `classes`; `missing` fills those of labels not seen."""
+    def by_class(self, values, labels, missing):
+        """Return one column per entry of `classes`, given the columns of some labels.
+
+        `missing` fills the columns of all other labels.
+        """
         full = np.full((len(values), len(self.classes)), missing)
-        columns = np.searchsorted(self.classes, self.arrived)
+        columns = np.searchsorted(self.classes, labels)
         full[:, columns] = values
         return full
 

@@ -65,6 +65,10 @@ class ClassMoments:
         no fewer.
         """
         kish_number = (self.weight / self.weight_norm) ** 2
+        n_equal = float(round(kish_number))
+        # Rounding of equal weights must not decide whether a class has enough samples.
+        if math.isclose(kish_number, n_equal, rel_tol=_SUBTRACTION_ROUNDING):
+            kish_number = n_equal
         return max(self.weight, kish_number)
 
     def columns(self, columns: Columns, out: Array | None = None) -> Array:

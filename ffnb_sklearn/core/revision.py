@@ -58,10 +58,15 @@ def subtract_samples(model: Model, task: Task, numbers: Sequence[int]) -> tuple[
     """Return a model without samples, and the numbers of the classes of which nothing remains.
 
     The classes of the samples are numbered from 0; `numbers` has their numbers in the model. The
-    moments of classes of which nothing remains stay, for `forget_classes`.
+    moments of classes of which nothing remains stay, for `forget_classes`. The classes lose their
+    left-out likeness, whose quantiles do not tell which of them a sample has shaped.
     """
     blank = replace(model, moments=(), inputs_past=None, earlier=None)
     moments = list(model.moments)
+    left_out = list(model.left_out)
+    for number in numbers:
+        if number < len(left_out):
+            left_out[number] = LeftOutLikeness()
     gone = []
     for number, removed in zip(numbers, updated_moments(blank, task), strict=True):
         if moments[number].residual.any() or removed.residual.any():
@@ -71,7 +76,14 @@ def subtract_samples(model: Model, task: Task, numbers: Sequence[int]) -> tuple[
             gone.append(number)
         else:
             moments[number] = remaining
-    return replace(model, moments=tuple(moments), inputs_past=None, earlier=None), gone
+    model = replace(
+        model,
+        moments=tuple(moments),
+        inputs_past=None,
+        earlier=None,
+        left_out=tuple(left_out),
+    )
+    return model, gone
 
 
 @plain_torch

@@ -20,6 +20,7 @@ from .heads import Head
 from .heads.gaussians import ClassGaussians
 from .heads.interface import Choice
 from .heads.judge import (
+    ENTROPY_ROUNDING,
     LEAST_SHARE,
     LeftOutSamples,
     Metric,
@@ -209,7 +210,8 @@ def best_discriminant(left_out: LeftOutSamples, is_curved: bool) -> PooledDiscri
 
     .. math:: \frac{e + 3 / N}{e_{0.7} + 3 / N} < \frac{r}{0.7} ,
 
-    where 3 / N bounds the share of errors if N samples show none (the rule of three). Smaller
+    where 3 / N bounds the share of errors if N samples show none (the rule of three), and is at
+    least the rounding of e. Smaller
     ridges are tried only if there are more degrees of freedom than features: otherwise the pooled
     covariance is not known well enough, and the judge underestimates their cross-entropy.
     """
@@ -217,7 +219,7 @@ def best_discriminant(left_out: LeftOutSamples, is_curved: bool) -> PooledDiscri
     largest = PooledDiscriminant(left_out, _RIDGES[-1], is_curved)
     if degrees_of_freedom(gaussians) < len(gaussians.penalties):
         return largest
-    resolution = 3.0 / float(gaussians.counts.sum())
+    resolution = max(3.0 / float(gaussians.counts.sum()), ENTROPY_ROUNDING)
     for ridge in _RIDGES[:-1]:
         share = ridge / _RIDGES[-1]
         limit = share * (largest.entropy + resolution) - resolution

@@ -65,6 +65,8 @@ class ContinualPipeline(Pipeline):
         The steps by name.
     classes_ : ndarray of shape (n_classes,)
         The classes of the last step, if it is a classifier.
+    class_counts_ : ndarray of shape (n_classes,)
+        Total weight of the samples of each class, if the last step has it.
     n_features_in_ : int
         Number of features that the first step has seen.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -215,6 +217,12 @@ class ContinualPipeline(Pipeline):
         """Apply the transformers to a later task."""
         for _, name, transformer in self._iter(with_final=False):
             X = transformer.transform(X, **routed[name]["transform"])
+        return X
+
+    def _transform_rows(self, X):
+        """Apply the transformers, without further arguments."""
+        for transformer in self._transformers():
+            X = transformer.transform(X)
         return X
 
     def _route(self, params):
@@ -518,6 +526,30 @@ class ContinualPipeline(Pipeline):
         X = in_memory(X, "X")
         return Pipeline.inverse_transform(self._snapshot(), X, **params)
 
+    @property
+    def class_counts_(self) -> NDArray[Any]:
+        """Total weight of the samples of each class in the last step."""
+        return self[-1].class_counts_
+
+    @available_if(_last_step_has("estimate_priors"))
+    def estimate_priors(self, X: Any) -> dict[Any, float]:
+        """Transform X, and estimate the shares of the classes among its rows with the last step.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, as the first step takes them.
+
+        Returns
+        -------
+        dict
+            Share of each label, which the parameter `priors` of the last step takes.
+        """
+        snapshot = self._snapshot()
+        check_is_fitted(snapshot)
+        features = snapshot._transform_rows(in_memory(X, "X"))
+        return snapshot[-1].estimate_priors(features)
+
     @available_if(_last_step_has("forget"))
     @exclusive
     def forget(self, classes: ArrayLike) -> Self:
@@ -534,6 +566,29 @@ class ContinualPipeline(Pipeline):
             The pipeline. It is unchanged if an error is raised.
         """
         return self._change_last_step("forget", classes)
+
+    @available_if(_last_step_has("forget_samples"))
+    @exclusive
+    def forget_samples(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Transform X, and forget its rows in the last step.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows that were learned, as the first step takes them.
+        y : array-like of shape (n_samples,)
+            The labels under which they were learned.
+        sample_weight : array-like of shape (n_samples,), default=None
+            The weights with which they were learned, as the last step takes them.
+
+        Returns
+        -------
+        self : ContinualPipeline
+            The pipeline. It is unchanged if an error is raised.
+        """
+        check_is_fitted(self)
+        features = self._transform_rows(in_memory(X, "X"))
+        return self._change_last_step("forget_samples", features, y, sample_weight)
 
     @available_if(_last_step_has("decay"))
     @exclusive

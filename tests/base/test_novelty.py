@@ -316,6 +316,22 @@ def test_a_single_sample_of_a_new_class_is_not_left_out():
     assert len(left_out(model)[3]) == 1
 
 
+def test_classes_that_lose_samples_lose_their_left_out_scores():
+    model = learned(estimator(band_size=0, rank=None, novelty=True), [0, 1], [2])
+    first, _, third = left_out(model)
+    model.forget_samples(X[20:22], CODES[20:22])
+    assert_array_equal(left_out(model)[0], first)
+    assert_array_equal(left_out(model)[2], third)
+    assert [len(values) for values in left_out(model)] == [20, 0, 20]
+    threshold = model.novelty_threshold(0.1)
+    model.partial_fit(X[20:22], CODES[20:22])
+    assert [len(values) for values in left_out(model)] == [20, 2, 20]
+    model.forget_samples(X[:60:10], CODES[:60:10])
+    with pytest.raises(ValueError, match="forget_samples discards the scores of its classes"):
+        model.novelty_threshold(0.1)
+    assert np.isfinite(threshold)
+
+
 def test_sample_weights_count():
     weights = np.ones(40)
     weights[20:] = np.arange(20)

@@ -2,17 +2,21 @@
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_digits, make_classification
 from sklearn.discriminant_analysis import (
     LinearDiscriminantAnalysis,
     QuadraticDiscriminantAnalysis,
 )
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 
-from ffnb_sklearn import FFNBClassifier, make_continual_pipeline
+from ffnb_sklearn import FFNBClassifier, load, make_continual_pipeline, save
+from ffnb_sklearn._base import priors as priors_module
+from ffnb_sklearn._base.priors import estimate_shares
 from ffnb_sklearn.core import prediction
 from tests.separated_classes import CODES, NAMES, X, failing, learned, of, unchanged
 
@@ -221,11 +225,11 @@ def test_a_pipeline_passes_them_on():
         ({0: 1.0}, r"got weights for \[0\], and none for \[1\]"),
         ({"a": 1.0, "b": 2.0}, "priors must hold labels of the kind seen before, number"),
         ({0: 1.0, "b": 2.0}, "priors must hold .*, all of one kind; got number and str"),
-        ({0: -1.0, 1: 1.0}, r"positive finite weight; got -1.0 for label 0"),
-        ({0: 1.0, 1: 0}, r"positive finite weight; got 0 for label 1"),
-        ({0: 1.0, 1: np.nan}, r"positive finite weight; got nan for label 1"),
-        ({0: 1.0, 1: np.inf}, r"positive finite weight; got inf for label 1"),
-        ({0: 1.0, 1: "2"}, r"positive finite weight; got '2' for label 1"),
+        ({0: -1.0, 1: 1.0}, r"finite weight of at least 0; got -1.0 for label 0"),
+        ({0: 0.0, 1: 0}, r"at least one label to a positive weight; got 0 for all of \[0, 1\]"),
+        ({0: 1.0, 1: np.nan}, r"finite weight of at least 0; got nan for label 1"),
+        ({0: 1.0, 1: np.inf}, r"finite weight of at least 0; got inf for label 1"),
+        ({0: 1.0, 1: "2"}, r"finite weight of at least 0; got '2' for label 1"),
     ],
     ids=repr,
 )
@@ -327,3 +331,194 @@ def test_class_weight_is_told_of_priors():
             FFNBClassifier(*arguments, **parameters)
     with pytest.raises(ValueError, match=r"Invalid parameter 'gama' .* Valid parameters are: "):
         FFNBClassifier().set_params(gama=1.0)
+
+
+# ---- background classes
+
+
+def with_background(**parameters):
+    """Estimator that has learned the classes 0, 1 and 2, and answers with 0 and 2 alone."""
+    return near(priors={0: 1.0, 1: 0.0, 2: 1.0}, **parameters)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_background_class_is_in_no_answer(head):
+    model = with_background(classifier=head)
+    probabilities = model.predict_proba(NEAR_X)
+    scores = model.decision_function(NEAR_X)
+    logarithms = model.predict_log_proba(NEAR_X)
+    assert_array_equal(probabilities[:, 1], 0.0)
+    assert_array_equal(logarithms[:, 1], -np.inf)
+    assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert_allclose(np.exp(logarithms), probabilities, rtol=1e-9)
+    assert np.isfinite(scores).all()
+    assert (scores[:, 1] < scores[:, [0, 2]].min(axis=1) - 36.0).all()
+    labels = model.predict(NEAR_X)
+    assert set(labels) == {0, 2}
+    assert_array_equal(scores.argmax(axis=1), labels)
+    assert_array_equal(probabilities.argmax(axis=1), labels)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_probabilities_beside_a_background_class_are_the_limit_of_small_priors(head):
+    probabilities = with_background(classifier=head).predict_proba(NEAR_X)
+    limit = near(classifier=head, priors={0: 1.0, 1: 1e-12, 2: 1.0}).predict_proba(NEAR_X)
+    # By the rule of succession, 1 / 32 is the share of samples unlike the 30 that were learned.
+    expected = limit[:, [0, 2]] - 1 / 96
+    expected *= 31 / 32 / expected.sum(axis=1, keepdims=True)
+    assert_allclose(probabilities[:, [0, 2]], expected + 1 / 64, rtol=1e-8)
+
+
+def test_a_background_class_counts_in_the_covariance():
+    model = with_background()
+    without = estimator(priors={0: 1.0, 2: 3.0}).fit(NEAR_X[NEAR != 1], NEAR[NEAR != 1])
+    assert_array_equal(model.class_counts_, [4.0, 10.0, 16.0])
+    change = model.predict_proba(NEAR_X)[:, 0] - without.predict_proba(NEAR_X)[:, 0]
+    assert np.abs(change).max() > 0.01
+    equal = near()
+    assert_array_equal(model.score_samples(NEAR_X), equal.score_samples(NEAR_X))
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_class_becomes_background_and_returns_without_learning(head, tmp_path, monkeypatch):
+    model = near(classifier=head)
+    before = model.predict_proba(NEAR_X)
+    monkeypatch.setattr(prediction, "solve", failing)
+    model.set_params(priors={0: 1.0, 1: 0.0, 2: 1.0})
+    hidden = model.predict_proba(NEAR_X)
+    monkeypatch.undo()
+    assert_allclose(hidden, with_background(classifier=head).predict_proba(NEAR_X), rtol=1e-9)
+    save(model, tmp_path / "model.ffnb")
+    restored = load(tmp_path / "model.ffnb")
+    assert_array_equal(restored.predict_proba(NEAR_X), hidden)
+    assert_array_equal(restored.set_params(priors="uniform").predict_proba(NEAR_X), before)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_one_of_two_classes_may_be_background(head):
+    y = np.minimum(NEAR, 1)
+    model = estimator(classifier=head, priors={0: 0, 1: 2}).fit(NEAR_X, y)
+    assert_array_equal(model.predict(NEAR_X), 1)
+    assert_allclose(model.decision_function(NEAR_X), -0.5 * np.log(np.finfo(float).eps))
+    assert_array_equal(model.predict_proba(NEAR_X), np.tile([0.0, 1.0], (30, 1)))
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_module_of_torch_has_no_column_of_background(head, dtype):
+    model = with_background(classifier=head)
+    module = model.to_torch(dtype)
+    assert_array_equal(module.classes_, [0, 2])
+    scores = module(torch.as_tensor(NEAR_X, dtype=getattr(torch, dtype)))
+    tolerance = {"float32": 1e-4, "float64": 1e-10}[dtype]
+    assert_allclose(scores, model.decision_function(NEAR_X)[:, [0, 2]], rtol=tolerance)
+    probabilities = module.probabilities(scores)
+    assert_allclose(probabilities, model.predict_proba(NEAR_X)[:, [0, 2]], rtol=tolerance)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_background_survives_merge_and_forget(head):
+    common = {"classifier": head, "rank": None, "priors": {0: 1, 1: 0, 2: 1}}
+    is_background = NEAR == 1
+    model = estimator(**common).partial_fit(NEAR_X[~is_background], NEAR[~is_background])
+    plain = model.predict_proba(NEAR_X)
+    model.merge(estimator(**common).partial_fit(NEAR_X[is_background], NEAR[is_background]))
+    merged = model.predict_proba(NEAR_X)
+    assert_allclose(merged, with_background(classifier=head, rank=None).predict_proba(NEAR_X))
+    model.forget(1)
+    assert_allclose(model.predict_proba(NEAR_X), plain, rtol=1e-6)
+
+
+def test_background_may_come_first_and_answers_wait_for_another_class():
+    model = estimator(priors={0: 0, 1: 1}).partial_fit(NEAR_X[NEAR == 0], NEAR[NEAR == 0])
+    message = r"need a label with a positive weight in priors; got 0 for .*, \[0\]\."
+    for method in (model.predict, model.predict_proba, model.decision_function):
+        with pytest.raises(ValueError, match=message):
+            method(NEAR_X)
+    model.partial_fit(NEAR_X[NEAR == 1], NEAR[NEAR == 1])
+    assert_array_equal(model.predict(NEAR_X), 1)
+
+
+def test_background_has_no_share_in_the_novelty_threshold():
+    model = near(novelty=True)
+    values = model._state.model.left_out
+    threshold = model.set_params(priors={0: 1, 1: 0, 2: 0}).novelty_threshold(0.5)
+    assert threshold == np.quantile(values[0].values, 0.5, method="inverted_cdf")
+    model.forget(0)
+    with pytest.raises(ValueError, match="need a label with a positive weight"):
+        model.novelty_threshold(0.5)
+
+
+# ---- shares of unlabelled rows
+
+
+def shifted_digits(shares):
+    """Rows and labels to learn, and other rows of ten digits with these shares."""
+    digits, labels = load_digits(return_X_y=True)
+    A, B, a, b = train_test_split(digits, labels, test_size=0.5, stratify=labels, random_state=0)
+    counts = np.round(400 * np.asarray(shares)).astype(int)
+    rng = np.random.default_rng(0)
+    rows = [rng.choice(np.flatnonzero(b == label), n) for label, n in enumerate(counts)]
+    rows = np.concatenate(rows)
+    return A, a, B[rows], b[rows]
+
+
+SHARES = np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.05, 0.05, 0.05, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_shares_of_shifted_digits(head):
+    A, a, B, b = shifted_digits(SHARES)
+    # A few pixels, so that predictions err.
+    pixels = slice(0, 64, 3)
+    model = FFNBClassifier(classifier=head, random_state=0).fit(A[:, pixels], a)
+    accuracy = model.score(B[:, pixels], b)
+    means = model.predict_proba(B[:, pixels]).mean(axis=0)
+    priors = model.estimate_priors(B[:, pixels])
+    assert list(priors) == list(range(10))
+    assert sum(priors.values()) == pytest.approx(1.0)
+    errors = np.abs(np.array([*priors.values()]) - SHARES)
+    assert errors.sum() < 0.1
+    assert errors.sum() < np.abs(means - SHARES).sum()
+    assert model.set_params(priors=priors).score(B[:, pixels], b) > accuracy
+    again = model.estimate_priors(B[:, pixels])
+    assert_allclose([*again.values()], [*priors.values()], rtol=1e-9, atol=1e-12)
+
+
+def test_estimated_shares_have_the_largest_likelihood():
+    probabilities = np.random.default_rng(0).dirichlet([0.5, 1.0, 0.7], size=200)
+    shares = estimate_shares(probabilities)
+    # The gradient of the mean log-likelihood, 1 for all classes, is the condition of Lagrange.
+    gradient = (probabilities / (probabilities @ shares)[:, None]).mean(axis=0)
+    assert_allclose(gradient, 1.0, atol=1e-4)
+
+
+def test_shares_that_do_not_converge_are_warned_of(monkeypatch):
+    monkeypatch.setattr(priors_module, "_MOST_STEPS", 2)
+    with pytest.warns(ConvergenceWarning, match="have not converged after 2 steps"):
+        near().estimate_priors(NEAR_X)
+
+
+def test_background_and_declared_labels_have_no_share():
+    names = np.array(["b", "a", "c"])[NEAR]
+    model = estimator(priors={"a": 0, "b": 1, "c": 1}).partial_fit(NEAR_X, names, classes=["d"])
+    priors = model.estimate_priors(NEAR_X)
+    assert list(priors) == ["a", "b", "c"]
+    assert priors["a"] == 0.0
+    assert sum(priors.values()) == pytest.approx(1.0)
+    model.set_params(priors=priors)
+    assert_array_equal(model.predict_proba(NEAR_X)[:, [0, 3]], 0.0)
+    with pytest.raises(ValueError, match=r"none for \['d'\]"):
+        model.partial_fit(NEAR_X[:2], ["d", "d"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [(np.empty((0, 6)), "0 sample"), (np.full((2, 6), np.nan), "NaN"), (X[:2, :3], "features")],
+)
+def test_rows_without_shares_are_refused(rows, message):
+    model = near()
+    with unchanged(model, NEAR_X), pytest.raises(ValueError, match=message):
+        model.estimate_priors(rows)
+    with pytest.raises(NotFittedError):
+        estimator().estimate_priors(NEAR_X)

@@ -1,5 +1,7 @@
 """The learned state: its labels after tasks, after forgetting and after a merge."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -30,7 +32,8 @@ def test_a_task_without_new_labels_adds_none():
 
 def test_a_declared_label_has_a_column_of_missing_values():
     state = state_of([3, 1]).declaring(np.array([2]))
-    assert_array_equal(state.by_class(np.array([[0.3, 0.1]]), -1.0), [[0.1, -1.0, 0.3]])
+    columns = state.by_class(np.array([[0.3, 0.1]]), state.arrived, -1.0)
+    assert_array_equal(columns, [[0.1, -1.0, 0.3]])
 
 
 def test_a_task_that_loses_all_labels_is_gone():
@@ -44,3 +47,23 @@ def test_a_merge_adds_the_labels_that_are_new(first):
     merged = state_of(*first).merged(state_of([2, 3], [1]))
     assert labels_of(merged) == [*first, [3]]
     assert_array_equal(merged.classes, [1, 2, 3])
+
+
+def test_new_labels_keep_the_order_of_the_tasks_and_joined_labels_their_first_task():
+    state = state_of([3, 5], [1], [4, 2]).declaring(np.array([8, 9]))
+    renamed = state.renamed({5: 7, 4: 7, 1: 3, 3: 1, 9: 7})
+    assert labels_of(renamed) == [[1, 7], [3], [2]]
+    assert_array_equal(renamed.arrived, [1, 7, 3, 2])
+    assert_array_equal(renamed.classes, [1, 2, 3, 7, 8])
+
+
+def test_a_task_whose_labels_have_all_joined_earlier_classes_is_gone():
+    renamed = state_of([3, 5], [1]).renamed({1: 5, 5: 5})
+    assert labels_of(renamed) == [[3, 5]]
+
+
+def test_new_labels_of_the_samples_that_decided_the_columns():
+    state = replace(state_of([3, 5], [1]), repair_labels=np.array([3, 5]))
+    assert_array_equal(state.renamed({5: 0, 3: 0}).repair_labels, [0])
+    names = state_of(["b", "a"]).renamed({"a": "a much longer name"})
+    assert_array_equal(names.classes, ["a much longer name", "b"])

@@ -16,6 +16,7 @@ from ffnb_sklearn.core.class_moments import (
     merge_classes,
     moments_of,
     remove_spare_axes,
+    subtract,
 )
 from ffnb_sklearn.core.device import as_array
 from ffnb_sklearn.core.scatter import TurningPairs
@@ -398,6 +399,16 @@ def test_the_number_of_samples_is_the_weight_of_repetitions_and_that_of_kish_of_
         halves = [moments(X[part], factor * w[part] / 3.0) for part in (slice(9), slice(9, 30))]
         assert merge(halves, device=CPU).n_samples == pytest.approx(kish, rel=1e-12)
         assert moments(X, w / 3.0).scale_weights(factor).n_samples == pytest.approx(kish, rel=1e-12)
+
+
+@pytest.mark.parametrize("n_gone", range(1, 8))
+def test_samples_of_equal_weights_are_counted_without_rounding(n_gone):
+    X, _ = samples(9, 4)
+    equal = np.full(9, 1e-223 / 3.0)
+    whole = moments(X, equal).scale_weights(0.7)
+    assert whole.n_samples == 9.0
+    gone = moments(X[:n_gone], equal[:n_gone]).scale_weights(0.7)
+    assert subtract(whole, gone, device=CPU).n_samples == 9.0 - n_gone
 
 
 @pytest.mark.parametrize("size", [1e-160, 1e-200])

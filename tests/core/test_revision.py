@@ -9,11 +9,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.learning import learn
+from ffnb_sklearn.core.likeness import LeftOutLikeness
 from ffnb_sklearn.core.model import Task, empty_model
 from ffnb_sklearn.core.revision import (
     decay_classes,
     forget_classes,
+    join_classes,
     merge_models,
+    subtract_samples,
 )
 from tests.core.small_models import CPU, SETTINGS, D, past_rows, second_moment, task
 
@@ -164,3 +167,95 @@ def test_the_past_of_merged_models_is_that_of_both():
         assert_allclose(squared(past_rows(model, 1)), measured, rtol=1e-9, atol=1e-9)
     later = learn(merged, Task(X[:8], torch.full((8,), 6), torch.ones(8).double()), SETTINGS)
     assert prediction.scores(later, X).shape == (24, 7)
+
+
+# ---- samples that are subtracted, and classes that are joined
+
+
+def subset(samples, rows):
+    """Return some samples of a task."""
+    return Task(samples.X[rows], samples.classes[rows], samples.weights[rows])
+
+
+def assert_same_moments(moments, expected):
+    assert_allclose(moments.weight, expected.weight, rtol=1e-12)
+    assert_allclose(moments.weight_norm, expected.weight_norm, rtol=1e-9)
+    assert_allclose(moments.mean, expected.mean, rtol=1e-9, atol=1e-9)
+    assert_allclose(moments.scatter(), expected.scatter(), rtol=1e-8, atol=1e-8)
+
+
+def test_subtracted_samples_leave_the_moments_of_the_other_samples():
+    settings = replace(SETTINGS, band_size=0, p=(0.5,))
+    samples = task(0, 1, 2, n=20)
+    model = learn(empty_model(D, settings, 3), samples, settings)
+    # Three samples of class 0, and the whole class 2.
+    is_gone = torch.zeros(60, dtype=torch.bool)
+    is_gone[[1, 5, 7]] = True
+    is_gone[40:] = True
+    removed = subset(samples, is_gone)
+    numbered = replace(removed, classes=(removed.classes == 2).long())
+
+    remaining, gone = subtract_samples(model, numbered, [0, 2])
+
+    assert gone == [2]
+    expected = learn(empty_model(D, settings, 3), subset(samples, ~is_gone), settings)
+    assert_same_moments(remaining.moments[0], expected.moments[0])
+    assert remaining.moments[1] is model.moments[1]
+    assert remaining.earlier is None
+    assert remaining.inputs_past is None
+    assert remaining.features is model.features
+
+
+def test_samples_are_not_subtracted_from_truncated_moments():
+    settings = replace(SETTINGS, band_size=0, p=(0.5,), rank=3)
+    samples = task(0, 1, n=20)
+    model = learn(empty_model(D, settings, 3), samples, settings)
+    with pytest.raises(ValueError, match="scatter of the class is not stored exactly"):
+        subtract_samples(model, subset(samples, slice(0, 3)), [0])
+
+
+@pytest.mark.parametrize("rank", [None, 3])
+def test_joined_classes_have_the_moments_of_all_their_samples(rank):
+    settings = replace(SETTINGS, band_size=0, p=(0.5,), rank=rank)
+    samples = task(0, 1, 2, n=20)
+    model = learn(empty_model(D, settings, 3), samples, settings)
+
+    joined = join_classes(model, [[1], [2, 0]], device=CPU)
+
+    assert joined.moments[0] is model.moments[1]
+    names = torch.tensor([1, 0, 1])
+    renamed = replace(samples, classes=names[samples.classes])
+    exact = replace(settings, rank=None)
+    expected = learn(empty_model(D, exact, 3), renamed, exact).moments[1]
+    moments = joined.moments[1]
+    assert_allclose(moments.mean, expected.mean, rtol=1e-9, atol=1e-9)
+    assert_allclose(np.diag(moments.scatter()), np.diag(expected.scatter()), rtol=1e-5)
+    if rank is None:
+        assert_same_moments(moments, expected)
+
+
+def test_classes_in_a_new_order_keep_their_bands():
+    model, X = learnt(2, 1)
+    turned = join_classes(model, [[2], [0], [1]], device=CPU)
+    assert turned.features is model.features
+    assert turned.moments == (model.moments[2], model.moments[0], model.moments[1])
+    assert turned.n_newest == model.n_newest
+    assert_allclose(prediction.scores(turned, X), prediction.scores(model, X)[:, [2, 0, 1]])
+
+
+def test_left_out_likeness_follows_classes_and_joins():
+    likeness = [
+        LeftOutLikeness(np.array([-3.0, -1.0]), 2),
+        LeftOutLikeness(),
+        LeftOutLikeness(np.array([-2.0]), 2),
+    ]
+    model, _ = learnt(4)
+    model = model.replace_left_out(tuple(likeness))
+
+    turned = join_classes(model, [[2], [3], [0], [1]], device=CPU)
+    joined = join_classes(model, [[3], [2, 0], [1]], device=CPU)
+
+    assert [each.values.tolist() for each in turned.left_out] == [[-2.0], [], [-3.0, -1.0]]
+    assert [len(each.values) for each in joined.left_out] == [0, 3]
+    assert_array_equal(joined.left_out[1].values, [-3.0, -2.0, -1.0])
+    assert joined.left_out[1].n_classes == 2

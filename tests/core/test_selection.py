@@ -248,6 +248,33 @@ def test_digits_keep_the_large_ridge(n_samples):
     assert choice.epsilon > 0.1
 
 
+def test_rounding_of_cross_entropies_is_no_evidence_for_a_small_ridge():
+    # Weights above 1 are repetitions, so classes that are far apart have cross-entropies of 0.
+    rng = np.random.default_rng(4)
+    y = np.arange(40) % 4
+    X = 30.0 * rng.normal(size=(4, 5))[y] + rng.normal(size=(40, 5))
+    clf = FFNBClassifier(shared_band_size=20, rank=None, random_state=0)
+    choice = solved_choice(clf.fit(X, y, sample_weight=np.full(40, 1e90)))
+
+    assert choice.epsilon == pytest.approx(0.7 * choice.shrinkage * (1.0 + choice.shrinkage))
+
+
+@pytest.mark.parametrize("seed", [14, 86])
+def test_the_order_of_the_classes_does_not_end_the_search_of_the_ridge(seed):
+    rng = np.random.default_rng(seed)
+    y = np.arange(60) % 4
+    distance = rng.choice([3.0, 10.0])
+    means = distance * rng.normal(size=(4, 5))
+    noise = rng.normal(size=(60, 5)) * rng.uniform(0.3, 2.0, 4)[y][:, None]
+    X = means[y] + noise
+    clf = FFNBClassifier(shared_band_size=20, rank=None, random_state=0)
+    # Weights above 1 are repetitions, with which few errors are evidence.
+    weights = np.full(60, 1e6)
+    ridges = [solved_choice(clf.fit(X, labels, weights)).epsilon for labels in (y, 3 - y)]
+
+    assert ridges[0] == pytest.approx(ridges[1], rel=1e-9)
+
+
 def test_few_samples_get_a_larger_ridge():
     growth = [
         choice.epsilon / choice.shrinkage

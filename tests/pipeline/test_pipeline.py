@@ -144,7 +144,9 @@ def test_classes_reach_the_last_step(tasks):
 @pytest.mark.parametrize(
     ("last", "type_name"), [(LogisticRegression(), "LogisticRegression"), ("passthrough", "str")]
 )
-@pytest.mark.parametrize("method", ["partial_fit", "forget", "merge"])
+@pytest.mark.parametrize(
+    "method", ["partial_fit", "forget", "forget_samples", "estimate_priors", "rename", "merge"]
+)
 def test_methods_exist_only_if_the_last_step_has_them(last, type_name, method):
     pipe = ContinualPipeline([("scale", StandardScaler()), ("head", last)])
     assert not hasattr(pipe, method)
@@ -152,7 +154,7 @@ def test_methods_exist_only_if_the_last_step_has_them(last, type_name, method):
         getattr(pipe, method)
     assert "'head'" in str(error.value.__cause__)
     assert type_name in str(error.value.__cause__)
-    pipe.set_params(head=NearestMean())
+    pipe.set_params(head=FFNBClassifier())
     assert hasattr(pipe, method)
 
 
@@ -469,6 +471,32 @@ def test_decay_is_that_of_the_last_step(tasks):
         pipe.decay(2.0)
     assert_array_equal(pipe.decision_function(X1), expected)
     assert not hasattr(make_continual_pipeline(NearestMean()), "decay")
+
+
+def test_methods_of_samples_transform_them_for_the_last_step(tasks):
+    (X1, y1), _ = tasks
+    weights = np.linspace(0.5, 1.5, len(y1))
+    exact = FFNBClassifier(rank=None, shared_band_size=20, random_state=0)
+    pipe = make_continual_pipeline(StandardScaler(), exact)
+    step = pipe.partial_fit(X1, y1, ffnbclassifier__sample_weight=weights)[-1]
+    features = pipe[0].transform(X1)
+    assert_array_equal(pipe.class_counts_, step.class_counts_)
+    assert pipe.estimate_priors(X1[:40]) == step.estimate_priors(features[:40])
+    expected = deepcopy(step).forget_samples(features[:9], y1[:9], sample_weight=weights[:9])
+    assert pipe.forget_samples(X1[:9], y1[:9], sample_weight=weights[:9]) is pipe
+    assert pipe[-1] is not step
+    assert_array_equal(pipe.class_counts_, expected.class_counts_)
+    scores = expected.decision_function(features)
+    assert_array_equal(pipe.decision_function(X1), scores)
+    with pytest.raises(ValueError, match="X and y must be samples that were learned"):
+        pipe.forget_samples(X1[:2] + 100.0, y1[:2])
+    assert_array_equal(pipe.decision_function(X1), scores)
+    for empty in (clone(pipe), make_continual_pipeline(NearestMean())):
+        assert not hasattr(empty, "class_counts_")
+    with pytest.raises(NotFittedError):
+        clone(pipe).estimate_priors(X1)
+    with pytest.raises(NotFittedError):
+        clone(pipe).forget_samples(X1, y1)
 
 
 def test_merge_accepts_equal_transformers_and_refuses_others(tasks):

@@ -193,7 +193,9 @@ class GaussianDistances(Head):
 
     def apply_priors(self, scores: Array, priors: Array) -> Array:
         """Add the logarithms of the priors, relative to equal priors."""
-        moved: Array = scores + np.log(len(priors) * priors)
+        is_possible = priors > 0.0
+        log_priors = np.log(len(priors) * priors[is_possible])
+        moved: Array = scores.compress(is_possible, axis=1) + log_priors
         return moved
 
     def scores_module(self, priors: Array) -> nn.Module:
@@ -206,7 +208,8 @@ class GaussianDistances(Head):
             "rows": self.rows,
             "shifts": self.shifts,
             "class_of": np.repeat(np.arange(n_classes), self.lengths),
-            "shift": self.apply_priors(np.zeros(n_classes), priors),
+            "columns": np.flatnonzero(priors),
+            "shift": self.apply_priors(np.zeros((1, n_classes)), priors),
         }
         return DistanceScores(
             arrays, temperature=self.temperature, own_temperature=self.own_temperature

@@ -103,11 +103,17 @@ class Head(ABC):
 
     @abstractmethod
     def apply_priors(self, scores: Array, priors: Array) -> Array:
-        """Return the scores for classes of these priors, of sum 1, instead of equal priors."""
+        """Return the scores for classes of these priors, of sum 1, instead of equal priors.
+
+        Classes of prior 0 have no column.
+        """
 
     @abstractmethod
     def scores_module(self, priors: Array) -> nn.Module:
-        """Return the module that maps features to the scores for classes of these priors."""
+        """Return the module that maps features to the scores for classes of these priors.
+
+        Classes of prior 0 have no column.
+        """
 
     @abstractmethod
     def logits_module(self) -> nn.Module:

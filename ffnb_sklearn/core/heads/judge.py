@@ -18,6 +18,7 @@ from ..linalg import SUM_ROUNDING, DiagonalPlusGram, symmetric_root
 from .gaussians import ClassGaussians
 
 __all__ = [
+    "ENTROPY_ROUNDING",
     "LEAST_SHARE",
     "LeftOutSamples",
     "Metric",
@@ -34,7 +35,7 @@ _N_JUDGED = 10
 _TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.5, 0.5, dtype=torch.float64, device="cpu")
 
 # Difference of two cross-entropies that counts as rounding. The first of equal candidates wins.
-_ENTROPY_ROUNDING = 1e-9
+ENTROPY_ROUNDING = 1e-9
 
 # Distance of a point from the centre of the means, relative to their root mean square length. No
 # two classes have the same distance from the point, unless they are equal.
@@ -101,15 +102,17 @@ class LeftOutSamples:
             return []
         # The total weight of two samples may be slightly below 2 after rounding.
         classes = torch.nonzero(self.gaussians.counts >= 2.0 - 1e-9)[:, 0]
+        deviations = self.means[classes] - self.off_centre
+        squares = deviations.square()
+        squared_lengths = squares.sum(1)
+        # The first classes may end `cross_entropy`, so their order must not be that of arrival.
+        from_central = squared_lengths.argsort()
+        classes = classes[from_central]
         n_classes = len(classes)
         if n_classes > _N_JUDGED:
-            deviations = self.means[classes] - self.off_centre
-            squares = deviations.square()
-            squared_lengths = squares.sum(1)
-            from_central = squared_lengths.argsort()
             steps = torch.linspace(0, n_classes - 1, _N_JUDGED)
             positions = steps.round().long()
-            classes = classes[from_central[positions]]
+            classes = classes[positions]
         numbers: list[int] = classes.tolist()
         return numbers
 
@@ -278,7 +281,7 @@ def _off_centre(means: torch.Tensor) -> torch.Tensor:
 
 def first_of_least(entropies: Sequence[float]) -> int:
     """Return the position of the first cross-entropy that equals the least up to rounding."""
-    largest = min(entropies) + _ENTROPY_ROUNDING
+    largest = min(entropies) + ENTROPY_ROUNDING
     is_least = np.asarray(entropies) <= largest
     return int(is_least.argmax())
 

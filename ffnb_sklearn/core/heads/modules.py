@@ -48,7 +48,7 @@ class PlaneScores(_Buffers):
 
 
 class DistanceScores(_Buffers):
-    """Scores of `GaussianDistances`, see there, plus a `shift` of each class.
+    """Scores of `GaussianDistances`, see there, plus a `shift` of each class in `columns`.
 
     A row far from all classes has squared distances beyond single precision, though their ratios,
     which are the scores, are not. All are divided by the square of the row's `size`.
@@ -60,6 +60,7 @@ class DistanceScores(_Buffers):
     rows: torch.Tensor
     shifts: torch.Tensor
     class_of: torch.Tensor
+    columns: torch.Tensor
     shift: torch.Tensor
 
     def __init__(
@@ -76,7 +77,7 @@ class DistanceScores(_Buffers):
         x = inputs - self.centre
         linear = torch.addmm(self.offsets, x, self.planes.T)
         if self.rows.shape[0] == 0:
-            return linear / self._temperature + self.shift
+            return linear[:, self.columns] / self._temperature + self.shift
         responses = torch.addmm(-self.shifts, x, self.rows.T)
         moduli = responses.abs()
         size = moduli.amax(1, keepdim=True)
@@ -99,7 +100,7 @@ class DistanceScores(_Buffers):
         largest = sizes_of_scores.amax(1, keepdim=True)
         tiny = torch.finfo(scores.dtype).tiny
         temperatures = torch.maximum(temperatures, largest * tiny)
-        return scores / temperatures + self.shift
+        return scores[:, self.columns] / temperatures + self.shift
 
 
 class LossLogits(nn.Module):

@@ -112,8 +112,9 @@ class PairwiseFisher(Head):
     def apply_priors(self, scores: Array, priors: Array) -> Array:
         """Divide the expected losses by the priors, relative to equal priors."""
         largest_loss = self.n_classes - 1 + 2.0 * _SURE
-        losses = largest_loss - scores
-        return largest_loss - losses / (self.n_classes * priors)
+        is_possible = priors > 0.0
+        losses = largest_loss - scores.compress(is_possible, axis=1)
+        return largest_loss - losses / (self.n_classes * priors[is_possible])
 
     def scores_module(self, priors: Array) -> nn.Module:
         """Return the pairs as a module; pooling and the adjustment for priors are affine."""

@@ -118,7 +118,7 @@ class OneVsAllRidge(Head):
             ) from error
         z = n_classes * scores - 1.0
         adjusted: Array = priors + (z - priors @ self.gram) @ weights
-        return adjusted
+        return adjusted.compress(priors > 0.0, axis=1)
 
 
 def _share_matrix(shares: Array) -> Array:

@@ -102,6 +102,23 @@ def fitted_pipeline():
         return learn(pipeline(bands()), OLD)
 
 
+def exact():
+    """Estimator whose samples can be forgotten one by one."""
+    return bands(band_size=0, rank=None, novelty=True)
+
+
+def exact_pipeline():
+    with warnings.catch_warnings():
+        # The scaler is frozen: here that is wanted.
+        warnings.simplefilter("ignore")
+        return learn(pipeline(exact()), Y >= 0)
+
+
+def forget_some(estimator):
+    """Forget one sample of class 0, and all of class 1."""
+    return estimator.forget_samples(X[3:8], Y[3:8])
+
+
 def merge_pipeline(estimator):
     return estimator.merge(MERGED)
 
@@ -120,6 +137,14 @@ CALLS = {
     ),
     "forget": Call(lambda: learn(bands(), Y >= 0), lambda one: one.forget([1])),
     "forget all": Call(lambda: learn(bands(), OLD), lambda one: one.forget([0, 1])),
+    "forget samples": Call(lambda: learn(exact(), Y >= 0), forget_some),
+    "forget all samples": Call(
+        lambda: learn(exact(), OLD), lambda one: one.forget_samples(X[OLD], Y[OLD])
+    ),
+    "rename": Call(lambda: learn(bands(), Y >= 0), lambda one: one.rename({0: 1, 1: 0, 2: 9})),
+    "rename, join": Call(
+        lambda: learn(exact(), Y >= 0), lambda one: one.rename({0: 3, 3: 3, 1: 0})
+    ),
     "decay": Call(lambda: learn(bands(), Y >= 0), lambda one: one.decay(0.5, [1])),
     "merge": Call(lambda: learn(bands(), OLD), lambda one: one.merge(OTHER)),
     "shards": Call(lambda: learn(bands(band_size=0), OLD), learn_shards),
@@ -137,6 +162,8 @@ CALLS = {
     "pipeline fit, generator": Call(noisy_pipeline, fit),
     "pipeline first partial_fit, generator": Call(noisy_pipeline, learn),
     "pipeline forget": Call(fitted_pipeline, lambda one: one.forget([1])),
+    "pipeline forget samples": Call(exact_pipeline, forget_some),
+    "pipeline rename": Call(fitted_pipeline, lambda one: one.rename({0: 5})),
     "pipeline decay": Call(fitted_pipeline, lambda one: one.decay(0.5)),
     "pipeline merge": Call(fitted_pipeline, merge_pipeline),
     "extractor fit": Call(extractor, lambda one: one.fit(X)),

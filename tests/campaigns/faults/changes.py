@@ -46,7 +46,13 @@ VALUES = {
     "device": ["auto", "cpu"],
     "random_state": [0, 1],
     "verbose": [0, False],
-    "priors": ["uniform", "empirical", {label: label + 1.0 for label in range(6)}],
+    # A weight of 0 makes label 0 background.
+    "priors": [
+        "uniform",
+        "empirical",
+        {label: label + 1.0 for label in range(6)},
+        {label: float(label) for label in range(6)},
+    ],
     "novelty": [False, True],
     # A solution that follows differs a little from one solved anew (tests/test_refresh.py).
     "refresh": [0.0, 0],

@@ -142,6 +142,22 @@ class Calls(RuleBasedStateMachine):
         kept = {piece for piece in known if LABELS[PIECES[piece][0]] not in gone}
         return self.checked(deepcopy(one).forget(sorted(gone)), kept)
 
+    @rule(old=models, data=st.data())
+    def rename(self, old, data):
+        one, known = old
+        if not known:
+            return
+        old_names = one.classes_
+        new_names = np.array(data.draw(st.permutations(range(10))))[: len(old_names)]
+        renamed = deepcopy(one).rename(dict(zip(old_names.tolist(), new_names, strict=True)))
+        columns = np.argsort(new_names)
+        assert_array_equal(renamed.classes_, new_names[columns])
+        assert_allclose(
+            renamed.predict_proba(NEW), one.predict_proba(NEW)[:, columns], rtol=0.0, atol=1e-6
+        )
+        back = renamed.rename(dict(zip(new_names.tolist(), old_names, strict=True)))
+        self.checked(back, known)
+
     @rule(target=models, old=models)
     def save_and_load(self, old):
         one, known = old
@@ -191,6 +207,30 @@ class ExactCalls(Calls):
     # Share of the largest score. Moments agree to 1e-15, but the temperature, which divides the
     # scores, depends on the root of a matrix that may be singular: it agrees to 3e-8.
     tolerance = 1e-6
+
+    @rule(target=Calls.models, old=Calls.models, data=st.data())
+    def forget_samples(self, old, data):
+        one, known = old
+        if not known:
+            return old
+        gone = data.draw(st.sets(st.sampled_from(sorted(known)), min_size=1))
+        return self.checked(deepcopy(one).forget_samples(*samples(gone)), known - gone)
+
+    @rule(old=Calls.models, data=st.data())
+    def join(self, old, data):
+        one, known = old
+        if not known:
+            return
+        names = data.draw(st.lists(st.integers(0, 2), min_size=6, max_size=6))
+        mapping = {label: names[label] for label in one.classes_.tolist()}
+        joined = deepcopy(one).rename(mapping)
+        X, y = samples(known)
+        expected = clone(self.blank).fit(X, np.array(names)[y])
+        assert_array_equal(joined.classes_, expected.classes_)
+        assert_allclose(joined.class_counts_, expected.class_counts_)
+        assert_allclose(
+            joined.predict_proba(NEW), expected.predict_proba(NEW), rtol=0.0, atol=self.tolerance
+        )
 
     def compare(self, one, known, scores, probabilities):
         expected, joint_probabilities = joint_fit(self.name, frozenset(known))

@@ -49,8 +49,8 @@ def test_of_two_calls_that_meet_one_is_refused_and_may_be_repeated(names):
         write(one)
     assert let_meet(model, *writes) == [None, ConcurrentLearningError]
     assert state_of(model) == state_of(alone[0])
-    # Calls that forget a class, or merge an estimator, cannot be repeated.
-    if names not in {("forget", "forget"), ("merge", "merge")}:
+    # Calls that forget or rename a class, or merge an estimator, cannot be repeated.
+    if names not in {("forget", "forget"), ("merge", "merge"), ("rename", "rename")}:
         writes[1](model)
         writes[1](alone[0])
         assert state_of(model) == state_of(alone[0])

@@ -10,11 +10,22 @@ from copy import deepcopy
 import numpy as np
 
 from ffnb_sklearn.exceptions import ConcurrentLearningError
-from tests.campaigns.faults.calls import OTHER, X, Y, bands, fit, learn, learn_shards, pipeline
+from tests.campaigns.faults.calls import (
+    OTHER,
+    X,
+    Y,
+    bands,
+    exact,
+    fit,
+    forget_some,
+    learn,
+    learn_shards,
+    pipeline,
+)
 
 READINGS = (
     *("predict", "predict_proba", "predict_log_proba", "decision_function", "transform"),
-    "score_samples",
+    *("score_samples", "estimate_priors"),
 )
 
 CYCLE = (
@@ -22,6 +33,13 @@ CYCLE = (
     lambda model: learn(model, Y == 2),
     lambda model: model.forget([1]),
     lambda model: model.merge(OTHER),
+    lambda model: model.rename({0: 9}),
+)
+
+EXACT_CYCLE = (
+    lambda model: fit(model, Y < 3),
+    forget_some,
+    lambda model: model.rename({0: 2, 2: 2}),
 )
 
 # The scaler of one fit and the classifier of another one give other results than either.
@@ -35,6 +53,7 @@ PIPELINE_CYCLE = (
 # An estimator that knows nothing, and the calls of its writer.
 READ = {
     "classifier": (bands, CYCLE),
+    "exact classifier": (exact, EXACT_CYCLE),
     "pipeline": (lambda: pipeline(bands()), PIPELINE_CYCLE),
 }
 
@@ -44,8 +63,17 @@ WRITES = {
     "partial_fit": lambda model: learn(model, Y == 3),
     "forget": lambda model: model.forget([1]),
     "merge": lambda model: model.merge(OTHER),
+    "rename": lambda model: model.rename({2: 9}),
     "shards": learn_shards,
 }
+
+
+def output_bytes(model, name):
+    """Return the bytes of what a method returns for all rows."""
+    result = getattr(model, name)(X)
+    if isinstance(result, dict):
+        result = np.array([*result.items()])
+    return result.tobytes()
 
 
 @contextmanager
@@ -86,7 +114,7 @@ def count_wrong_readings(n_calls, model, cycle, n_readers=3):
     for write in (*cycle, *cycle):
         write(model)
         for name in READINGS:
-            expected[name].add(getattr(model, name)(X).tobytes())
+            expected[name].add(output_bytes(model, name))
     assert len(expected["predict_proba"]) == len(cycle)
     reading, n_writes = True, 0
 
@@ -95,7 +123,7 @@ def count_wrong_readings(n_calls, model, cycle, n_readers=3):
         n_raised = n_wrong = 0
         for name in names:
             try:
-                n_wrong += getattr(model, name)(X).tobytes() not in expected[name]
+                n_wrong += output_bytes(model, name) not in expected[name]
             except Exception:
                 n_raised += 1
         return n_raised, n_wrong

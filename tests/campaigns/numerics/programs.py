@@ -112,6 +112,36 @@ class Program:
             self.model.forget(self.names(np.array([gone])))
             self.in_effect[self.codes == gone] = 0.0
 
+    def forget_samples(self):
+        """Forget samples that make up at most half the weight of each class.
+
+        A column keeps rounding of 1e-10 of what it had, so that light samples would lose digits
+        beside heavy samples that are gone.
+        """
+        if np.ptp(self.weights[self.weights > 0.0]) > 0.0:
+            return
+        is_gone = np.zeros(len(self.X), dtype=bool)
+        for code in np.unique(self.codes):
+            rows = self.rng.permutation(np.flatnonzero(self.codes == code))
+            shares = np.cumsum(self.in_effect[rows]) / max(self.in_effect[rows].sum(), 1e-300)
+            is_gone[rows[shares <= 0.5]] = True
+        is_gone &= self.in_effect > 0.0
+        if not is_gone.any():
+            return
+        self.model.forget_samples(
+            self.X[is_gone], self.names(self.codes[is_gone]), sample_weight=self.in_effect[is_gone]
+        )
+        self.in_effect[is_gone] = 0.0
+
+    def rename(self):
+        """Give the classes each other's labels."""
+        new_labels = self.rng.permutation(self.labels)
+        names = dict(zip(self.labels.tolist(), new_labels.tolist(), strict=True))
+        known = self.model.classes_.tolist()
+        # A label that no class has had yet is free.
+        self.model.rename({label: names[label] for label in known})
+        self.labels = new_labels
+
     def run(self):
         """Call methods in any order until all rows have come."""
         n_samples = len(self.X)
@@ -125,6 +155,10 @@ class Program:
                 self.decay()
             if self.rng.random() < 0.2:
                 self.forget()
+            if self.rng.random() < 0.3:
+                self.forget_samples()
+            if self.rng.random() < 0.2:
+                self.rename()
             if self.rng.random() < 0.3:
                 self.model = saved_and_loaded(self.model)
         return self
