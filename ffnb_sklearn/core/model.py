@@ -12,7 +12,14 @@ from typing import Any, Protocol, cast
 
 import torch
 
-from .class_moments import ClassMoments, check_size, merge_classes, moments_of, remove_spare_axes
+from .class_moments import (
+    ClassMoments,
+    check_size,
+    merge_classes,
+    moments_of,
+    none_if_zero,
+    remove_spare_axes,
+)
 from .features.feature_map import FeatureMap, as_slice
 from .features.shared_band import draw_shared_band
 from .likeness import LeftOutLikeness
@@ -141,7 +148,11 @@ class Model:
         pairs = self.features.shared.pairs()
         if pairs is None:
             return moments
-        return tuple(replace(each, residual=pairs.level(each.residual)) for each in moments)
+        leveled = []
+        for each in moments:
+            truncated = none_if_zero(pairs.level(each.residual))
+            leveled.append(replace(each, truncated=truncated))
+        return tuple(leveled)
 
     def replace_moments(self, moments: tuple[ClassMoments, ...]) -> "Model":
         """Return the model with the moments of all classes after a task, known classes first.

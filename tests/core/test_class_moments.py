@@ -351,7 +351,7 @@ def test_pairs_that_turn_with_the_unit_change_the_moments_by_the_turn_alone(n, m
     def of(rows):
         chunk = torch.as_tensor(rows), torch.ones(n, dtype=torch.float64)
         moments = moments_of([chunk], max_rank, pairs=pairs)
-        return replace(moments, residual=pairs.level(moments.residual))
+        return replace(moments, truncated=pairs.level(moments.residual))
 
     plain, turned = of(X), of(factor * X @ turn)
 

@@ -43,8 +43,9 @@ def naive_classifier():
 
 
 def pipeline():
-    """Return a pipeline of two steps."""
-    return learned(ContinualPipeline([("scaler", StandardScaler()), ("clf", classifier())]), [2, 3])
+    """Return a pipeline of two steps, with a residual in the moments of each class."""
+    steps = [("scaler", StandardScaler()), ("clf", classifier(rank=2))]
+    return learned(ContinualPipeline(steps), [2, 3])
 
 
 def foreign_pipeline():
