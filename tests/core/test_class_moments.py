@@ -380,6 +380,20 @@ def test_what_single_precision_loses_of_small_columns_is_in_the_residual(
     assert_allclose(np.diag(found[1].scatter()), twice, rtol=1e-6)
 
 
+def test_a_residual_of_zeros_is_not_stored():
+    X, _ = samples(5, 12)
+    few = moments(X, max_rank=4)
+    assert few.truncated is None
+    assert_array_equal(few.residual, np.zeros(12))
+    assert merge([few, moments(X[:2])], 8, device=CPU).truncated is None
+    assert few.take(slice(3)).truncated is None
+    assert few.scale_weights(0.5).truncated is None
+    assert few.append(few.mean[:1], few.factor[:, :1], np.zeros(1)).truncated is None
+    assert_array_equal(few.append(few.mean[:1], few.factor[:, :1], np.ones(1)).residual[12:], [1.0])
+    assert remove_spare_axes(few, 4).truncated is None
+    assert (moments(X, max_rank=3).truncated > 0).all()
+
+
 @pytest.mark.parametrize("weight", [5e-324, 1e-310])
 def test_weights_without_an_inverse_are_an_error(weight):
     rows = torch.eye(3, dtype=torch.float64)

@@ -50,7 +50,7 @@ def pipeline():
 
 def foreign_pipeline():
     """Return a pipeline with a step that is stored with skops."""
-    return learned(ContinualPipeline([("axes", PCA(4)), ("clf", classifier())]), [2, 3])
+    return learned(ContinualPipeline([("axes", PCA(4)), ("clf", classifier(rank=2))]), [2, 3])
 
 
 ESTIMATORS = {
