@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -116,6 +117,11 @@ class ClassGaussians:
 
     def parts(self) -> tuple[torch.Tensor, ...]:
         """Return the rows of each class, of shape (n_rows, d)."""
+        return self._parts
+
+    @cached_property
+    def _parts(self) -> tuple[torch.Tensor, ...]:
+        """The rows of each class: views, which take milliseconds for thousands of classes."""
         lengths = list(self.lengths)
         return torch.split(self.rows, lengths)
 
