@@ -313,7 +313,7 @@ class GaussianDensities:
         self._opponents = {}
         for c in left_out.classes:
             self._samples[c] = draws @ symmetric_root(self._covariances[c])
-            _, self._opponents[c] = left_out.nearest(c, metric.planes)
+            _, self._opponents[c] = left_out.nearest(c, metric)
         weights = inputs.weights[:, None, None]
         pooled = (weights * self._covariances).sum(0) / weights.sum()
         unit = torch.diag(self._inputs.pooled_variance() * self._inputs.penalties)
