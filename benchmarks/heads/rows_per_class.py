@@ -23,6 +23,11 @@ def ffnb(X, y, X_test, settings, seed):
     return FFNBClassifier(random_state=seed, **settings).fit(X, y).predict(X_test)
 
 
+def ffnb_of_unit_rows(X, y, X_test, settings, seed):
+    """Labels by FFNB of rows that are divided by their lengths."""
+    return ffnb(normalize(X), y, normalize(X_test), settings, seed)
+
+
 def nearest_mean(X, y, X_test, settings, seed):
     """Labels by the least distance to a class mean."""
     return NearestClassMean().fit(X, y).predict(X_test)
@@ -37,7 +42,12 @@ def cosine(X, y, X_test, settings, seed):
     return labels[cosines.argmax(axis=1)]
 
 
-CLASSIFIERS = {"FFNB": ffnb, "nearest mean": nearest_mean, "cosine to the mean": cosine}
+CLASSIFIERS = {
+    "FFNB": ffnb,
+    "FFNB, rows of unit length": ffnb_of_unit_rows,
+    "nearest mean": nearest_mean,
+    "cosine to the mean": cosine,
+}
 
 
 def drawn_rows(y, n_rows, seed):

@@ -138,6 +138,8 @@ def drawn_rows(fonts, count, seed=0):
             characters.append(images)
         if len(characters) == count:
             break
+    if not characters:
+        raise ValueError("the fonts must share a character; no ideograph is in all of them")
     images = np.asarray(characters)
     rows = describe(images.reshape(-1, SIDE, SIDE))
     return rows.reshape(len(characters), len(fonts), -1)
