@@ -96,9 +96,7 @@ def report(records, options, environment):
     rows = []
     for name in options.sets:
         for classifier in CLASSIFIERS:
-            cells = [
-                _cell(records, set=name, classifier=classifier, rows=n) for n in options.rows
-            ]
+            cells = [_cell(records, set=name, classifier=classifier, rows=n) for n in options.rows]
             rows.append([SETS[name], classifier, *cells])
     columns = ["set", "classifier", *(f"{n} a class" for n in options.rows)]
     return page("Rows per class", environment, notes, table(columns, rows))

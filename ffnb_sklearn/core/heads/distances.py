@@ -518,10 +518,11 @@ class _Run(NamedTuple):
     classes: slice
     rows: slice
     n_classes: int
+    length: int
 
     def of(self, rows: torch.Tensor) -> torch.Tensor:
         """Return the rows of these classes as a view of shape (n_classes, n_rows, d)."""
-        return rows[self.rows].unflatten(0, (self.n_classes, -1))
+        return rows[self.rows].view(self.n_classes, self.length, rows.shape[1])
 
 
 def _runs(lengths: Sequence[int]) -> Iterator[_Run]:
@@ -532,7 +533,8 @@ def _runs(lengths: Sequence[int]) -> Iterator[_Run]:
         n_classes = len(list(equal_lengths))
         stop_class = first_class + n_classes
         stop_row = first_row + n_classes * length
-        yield _Run(slice(first_class, stop_class), slice(first_row, stop_row), n_classes)
+        classes = slice(first_class, stop_class)
+        yield _Run(classes, slice(first_row, stop_row), n_classes, length)
         first_class = stop_class
         first_row = stop_row
 
@@ -541,8 +543,8 @@ def _class_sums(squares: torch.Tensor, lengths: list[int]) -> torch.Tensor:
     """Return the sums over the columns of each class."""
     sums = []
     for run in _runs(lengths):
-        columns = squares[:, run.rows]
-        sums.append(columns.unflatten(1, (run.n_classes, -1)).sum(2))
+        columns = squares[:, run.rows].reshape(len(squares), run.n_classes, run.length)
+        sums.append(columns.sum(2))
     return torch.cat(sums, 1)
 
 
