@@ -1,26 +1,41 @@
-"""A thousand classes in tasks of ten: time per task, memory, prediction rate.
+"""Thousands of classes: time per task, memory and prediction rate of streams, and characters.
 
-Classes are Gaussians whose means lie in a subspace that they share, and which spread along a few
-axes of that subspace each beyond noise that is common to all, so that they overlap. They are drawn
-task by task: what lies in memory is the classifier, one task and the test rows.
+Classes of a stream are Gaussians whose means lie in a subspace that they share, and which spread
+along a few axes of that subspace each beyond noise that is common to all, so that they overlap.
+They are drawn task by task: what lies in memory is the classifier, one task and the test rows.
+With a folder of fonts, drawn characters are learned too (`benchmarks.speed.glyphs`).
 
-    python -m benchmarks.speed.many_classes --out many_classes.md many_classes.csv
-    python -m benchmarks.speed.many_classes --rank 32 --band-size 0 --shared 0
+    python -m benchmarks.speed.many_classes --threads 1 --fonts FOLDER --out page.md runs.csv
+    python -m benchmarks.speed.many_classes --streams 1000x100x768 --rank 32 --shared 0
     python -m benchmarks.speed.many_classes --quick
 """
 
+import io
 import sys
 
 import numpy as np
 
-from benchmarks.lib.clock import peak_bytes, reset_peak, state_megabytes, timed
+from benchmarks.lib.clock import (
+    apart,
+    peak_bytes,
+    processor_timed,
+    state_megabytes,
+    status_bytes,
+)
 from benchmarks.lib.report import command_line, environment_lines, limited, page, publish, table
-from ffnb_sklearn import FFNBClassifier
+from benchmarks.speed import glyphs
+from ffnb_sklearn import FFNBClassifier, save
 
 N_SHARED_AXES = 96
 N_CLASS_AXES = 8
 
-QUICK = {"classes": 40, "features": 64, "per_class": 30, "test_per_class": 5}
+# Single rows that are predicted one by one.
+N_SINGLE = 20
+
+# Shares of the classes after which the seconds of a task are shown.
+SHARES = (0.01, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
+
+QUICK = {"streams": ["60x5x32"], "test_rows": 200, "tasks": 10}
 
 
 class GaussianStream:
@@ -64,84 +79,107 @@ def build(options):
     return FFNBClassifier(random_state=0, device=options.device, **given)
 
 
-def learn_stream(estimator, stream, options):
+def read_stream(text):
+    """Return the numbers of classes, rows per class and features of a text such as 1000x100x768."""
+    n_classes, n_rows, n_features = map(int, text.split("x"))
+    return n_classes, n_rows, n_features
+
+
+def learn_stream(estimator, stream, n_classes, n_rows, n_tasks):
     """Learn all classes task by task; return the classes seen and the seconds of each task."""
     records = []
-    for first in range(0, options.classes, options.per_task):
-        labels = np.arange(first, min(first + options.per_task, options.classes))
-        X, y = stream.task(labels, options.per_class)
-        seconds, _ = timed(estimator.partial_fit, X, y)
-        records.append({"classes": int(labels[-1]) + 1, "seconds": seconds})
-        print(f"{labels[-1] + 1} classes: {seconds:.2f} s", file=sys.stderr, flush=True)
+    for labels in np.array_split(np.arange(n_classes), n_tasks):
+        X, y = stream.task(labels, n_rows)
+        seconds, _ = processor_timed(estimator.partial_fit, X, y)
+        n_seen = int(labels[-1]) + 1
+        records.append({"classes": n_seen, "seconds": seconds})
+        print(f"{n_seen} classes: {seconds:.2f} s", file=sys.stderr, flush=True)
     return records
 
 
-def measure(options):
-    """Run the stream; return the records of its tasks, and what was measured by name."""
-    stream = GaussianStream(options.features, options.spread)
-    X_test, y_test = stream.task(np.arange(options.classes), options.test_per_class, test=True)
-    task_bytes = 8 * options.per_task * options.per_class * options.features
-    data_bytes = X_test.nbytes + task_bytes
-    reset_peak()
-    at_start = peak_bytes()
+def file_megabytes(estimator):
+    """Size of the file that `save` writes."""
+    file = io.BytesIO()
+    save(estimator, file)
+    return file.tell() / 1e6
+
+
+def measure(text, options):
+    """Run a stream; return the records of its tasks, and what was measured by name."""
+    n_classes, n_rows, n_features = read_stream(text)
+    stream = GaussianStream(n_features, options.spread)
+    per_class = max(1, options.test_rows // n_classes)
+    X_test, y_test = stream.task(np.arange(n_classes), per_class, test=True)
+    before = status_bytes("VmRSS")
     estimator = build(options)
-    tasks = learn_stream(estimator, stream, options)
-    after_training, state_mb = peak_bytes(), state_megabytes(estimator)
-    first_seconds, _ = timed(estimator.predict, X_test[:1])
-    seconds, predicted = timed(estimator.predict, X_test)
-    peak = peak_bytes()
+    tasks = learn_stream(estimator, stream, n_classes, n_rows, options.tasks)
+    learned = status_bytes("VmRSS")
+    pickled, file = state_megabytes(estimator), file_megabytes(estimator)
+    first_seconds, _ = processor_timed(estimator.predict, X_test[:1])
+    solved = status_bytes("VmRSS")
+    single = [processor_timed(estimator.predict, row[None])[0] for row in X_test[:N_SINGLE]]
+    seconds, predicted = processor_timed(estimator.predict, X_test)
     taken = np.array([task["seconds"] for task in tasks])
-    lines = [
-        ("total of partial_fit", f"{taken.sum():.1f} s"),
-        ("last task", f"{taken[-1]:.2f} s"),
-        ("slowest task", f"{taken.max():.2f} s"),
-        ("first prediction after the stream, one row", f"{first_seconds:.2f} s"),
-        (f"predictions per second ({len(X_test)} rows)", f"{len(X_test) / seconds:.0f}"),
-        ("state", f"{state_mb:.0f} MB"),
-        ("everything learned and the first prediction", f"{taken.sum() + first_seconds:.1f} s"),
-        ("accuracy", f"{100 * np.mean(predicted == y_test):.2f} %"),
-        ("process before the stream", f"{at_start / 1e6:.0f} MB"),
-        ("peak of the process, training", f"{after_training / 1e6:.0f} MB"),
-        ("peak of the process, prediction included", f"{peak / 1e6:.0f} MB"),
-        ("the same without the data's own bytes", f"{(peak - data_bytes) / 1e6:.0f} MB"),
-        ("data: test rows and one task", f"{data_bytes / 1e6:.0f} MB"),
-    ]
-    return tasks, lines
+    measured = {
+        "total of partial_fit": f"{taken.sum():.1f} s",
+        "slowest task": f"{taken.max():.2f} s",
+        "first prediction, one row": f"{first_seconds:.2f} s",
+        "everything learned and the first prediction": f"{taken.sum() + first_seconds:.1f} s",
+        "a row among many": f"{1e3 * seconds / len(X_test):.2f} ms",
+        "a single row": f"{1e3 * np.median(single):.1f} ms",
+        "rows learned, in single precision": f"{4e-6 * n_classes * n_rows * n_features:.0f} MB",
+        "state, pickled": f"{pickled:.0f} MB",
+        "state, saved": f"{file:.0f} MB",
+        "resident memory that learning added": f"{(learned - before) / 1e6:.0f} MB",
+        "the same with the first prediction": f"{(solved - before) / 1e6:.0f} MB",
+        "peak of the process, prediction included": f"{peak_bytes() / 1e6:.0f} MB",
+        "accuracy": f"{100 * np.mean(predicted == y_test):.2f} %",
+    }
+    return [{"stream": text, **task} for task in tasks], measured
 
 
-def report(tasks, lines, options):
-    """Markdown text with the settings, what was measured, and seconds per task."""
-    shown = tasks[:: max(1, len(tasks) // 20)]
+def report(tasks, measured, glyph_records, options):
+    """Return the settings, what was measured, and the seconds of some tasks in Markdown."""
     notes = [
-        f"{options.classes} classes, {options.features} features, {options.per_class} rows a "
-        f"class, tasks of {options.per_task}; {build(options)}".replace("\n", " ")
-        + f"; spread {options.spread}",
+        f"streams: classes x rows per class x features, in {options.tasks} tasks; "
+        f"{build(options)}; spread {options.spread}".replace("\n", " "),
+        "seconds of the processor, over all threads; they hardly depend on other processes",
         "data: Gaussian classes, seed 0; random_state=0",
     ]
-    seconds = [(task["classes"], f"{task['seconds']:.3f}") for task in shown]
-    return page(
-        "Many classes",
-        environment_lines(device=options.device),
-        notes,
-        table(["measured", "value"], lines),
-        table(["classes seen", "seconds of the task"], seconds),
-    )
+    names = list(measured)
+    lines = [[name, *(measured[text][name] for text in names)] for name in measured[names[0]]]
+    seconds = []
+    for share in SHARES:
+        cells = [f"{100 * share:.0f} %"]
+        for text in names:
+            of_stream = [task for task in tasks if task["stream"] == text]
+            position = max(1, round(share * len(of_stream))) - 1
+            cells.append(f"{of_stream[position]['seconds']:.3f}")
+        seconds.append(cells)
+    parts = [table(["measured", *names], lines), table(["classes seen", *names], seconds)]
+    if glyph_records:
+        parts += glyphs.section(glyph_records, options)
+    return page("Many classes", environment_lines(device=options.device), notes, *parts)
 
 
 def read_options(arguments):
     """Parse the command line."""
-    parser = command_line(__doc__, rows="the tasks", quick="a small stream, in seconds")
+    parser = command_line(__doc__, rows="the tasks", quick="small streams, in seconds")
     add = parser.add_argument
-    add("--classes", type=int, default=1000)
-    add("--features", type=int, default=768)
-    add("--per-class", type=int, default=100)
-    add("--per-task", type=int, default=10)
-    add("--test-per-class", type=int, default=10)
+    streams = ["1000x100x768", "10000x5x256"]
+    add("--streams", nargs="+", default=streams, help="classes x rows x features")
+    add("--tasks", type=int, default=100, help="tasks of a stream")
+    add("--test-rows", type=int, default=10000)
     add("--rank", type=int, help="axes kept of a class; default: that of the classifier")
     add("--band-size", type=int, help="default: that of the classifier")
     add("--shared", type=int, help="neurons of the shared band; default: that of the classifier")
     add("--spread", type=float, default=0.7, help="of the class means; less is harder")
     add("--device", default="cpu")
+    add("--fonts", help="a folder of fonts; without one no characters are learned")
+    add("--learn", default="NotoSansCJK-[!T]*.ttc", help="files of the fonts to learn")
+    tested = ["NotoSerifCJK-Regular.ttc", "wqy-zenhei.ttc", "uming.ttc"]
+    add("--test", nargs="+", default=tested, help="files of the fonts to test")
+    add("--characters", nargs="+", type=int, default=[1000, 3000, 10000])
     options = parser.parse_args(arguments)
     if options.quick:
         parser.set_defaults(**QUICK)
@@ -152,9 +190,16 @@ def read_options(arguments):
 def main(arguments=None):
     """Run the stream, print the report and write the files that are asked for."""
     options = read_options(arguments)
+    tasks = []
+    measured = {}
+    glyph_records = []
     with limited(options.threads):
-        tasks, lines = measure(options)
-        text = report(tasks, lines, options)
+        for text in options.streams:
+            records, measured[text] = apart(measure, text, options)
+            tasks += records
+        if options.fonts:
+            glyph_records = glyphs.run(options)
+        text = report(tasks, measured, glyph_records, options)
     publish(text, tasks, options.out)
 
 

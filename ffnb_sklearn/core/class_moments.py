@@ -41,15 +41,23 @@ class ClassMoments:
 
     `factor` holds the first columns of F, of shape (r, d), in single precision unless the rank is
     None, and `inferred` the further columns in a few blocks: new neurons leave the first columns
-    where they are in memory. `residual` is v, of shape (d,) and never negative.
+    where they are in memory. `truncated` is v, of shape (d,) and never negative, or None if F is
+    the whole scatter.
     """
 
     weight: float
     weight_norm: float
     mean: Array
     factor: Array
-    residual: Array
+    truncated: Array | None
     inferred: tuple[Array, ...] = ()
+
+    @property
+    def residual(self) -> Array:
+        """The residual v, of shape (d,)."""
+        if self.truncated is None:
+            return np.zeros(len(self.mean))
+        return self.truncated
 
     @property
     def rank(self) -> int:
@@ -131,7 +139,7 @@ class ClassMoments:
             self,
             mean=self.mean[columns],
             factor=factor,
-            residual=self.residual[columns],
+            truncated=none_if_zero(self.residual[columns]),
             inferred=(),
         )
 
@@ -142,7 +150,7 @@ class ClassMoments:
             self.weight_norm * share,
             self.mean,
             self.columns(slice(None)) * share**0.5,
-            self.residual * share,
+            none_if_zero(self.residual * share),
         )
 
     def append(self, mean: Array, factor: Array, residual: Array) -> "ClassMoments":
@@ -155,7 +163,13 @@ class ClassMoments:
         blocks.append(last)
         mean = np.concatenate([self.mean, mean])
         residual = np.concatenate([self.residual, residual])
-        return replace(self, mean=mean, residual=residual, inferred=tuple(blocks))
+        truncated = none_if_zero(residual)
+        return replace(self, mean=mean, truncated=truncated, inferred=tuple(blocks))
+
+
+def none_if_zero(residual: Array) -> Array | None:
+    """Return a residual in the form that is stored: None if it is zero in every column."""
+    return residual if residual.any() else None
 
 
 def _lies_within(columns: Columns, width: int) -> bool:
@@ -206,7 +220,7 @@ def remove_spare_axes(moments: ClassMoments, max_rank: Rank) -> ClassMoments:
     factor = moments.columns(slice(None))
     spare_energies = np.square(factor[count:], dtype=np.float64).sum(axis=0)
     residual = moments.residual + spare_energies
-    return replace(moments, factor=factor[:count], residual=residual, inferred=())
+    return replace(moments, factor=factor[:count], truncated=none_if_zero(residual), inferred=())
 
 
 def _n_axes_of_one_fit(moments: ClassMoments) -> int:
@@ -265,7 +279,7 @@ def merge(
     residual = union.residual
     for each in parts:
         residual = residual + each.residual
-    return replace(union, residual=residual)
+    return replace(union, truncated=none_if_zero(residual))
 
 
 def subtract(
@@ -461,7 +475,5 @@ class MomentSums:
             max_rank, rounding, truncated_trace, with_spare=with_spare
         )
         packed_factor, lost_energies = pack_factor(factor, max_rank)
-        residual = residual + lost_energies
-        return ClassMoments(
-            weight, self._weight_norm, as_array(mean), packed_factor, as_array(residual)
-        )
+        truncated = none_if_zero(as_array(residual + lost_energies))
+        return ClassMoments(weight, self._weight_norm, as_array(mean), packed_factor, truncated)

@@ -16,6 +16,7 @@ from .class_moments import (
     MomentSums,
     add_to_class,
     check_size,
+    none_if_zero,
     remove_spare_axes,
 )
 from .features.feature_map import FeatureMap, as_slice
@@ -146,7 +147,11 @@ class Model:
         pairs = self.features.shared.pairs()
         if pairs is None:
             return moments
-        return tuple(replace(each, residual=pairs.level(each.residual)) for each in moments)
+        leveled = []
+        for each in moments:
+            truncated = none_if_zero(pairs.level(each.residual))
+            leveled.append(replace(each, truncated=truncated))
+        return tuple(leveled)
 
     def replace_moments(self, moments: tuple[ClassMoments, ...]) -> "Model":
         """Return the model with the moments of all classes after a task, known classes first.

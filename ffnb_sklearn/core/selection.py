@@ -330,7 +330,7 @@ class GaussianDensities:
         for c in left_out.classes:
             root = symmetric_root(self._covariances[c])
             self._samples[c] = draws @ root
-            _, self._opponents[c] = left_out.nearest(c, metric.planes)
+            _, self._opponents[c] = left_out.nearest(c, metric)
         weights = inputs.weights[:, None, None]
         pooled = (weights * self._covariances).sum(0) / weights.sum()
         unit = torch.diag(self._inputs.pooled_variance() * self._inputs.penalties)

@@ -12,7 +12,13 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
-from .class_moments import ClassMoments, check_weight, moments_of, norm_of_weights
+from .class_moments import (
+    ClassMoments,
+    check_weight,
+    moments_of,
+    none_if_zero,
+    norm_of_weights,
+)
 from .device import as_array
 from .linalg import (
     ENERGY_ROUNDING,
@@ -78,9 +84,9 @@ def moments_of_inputs(
     rows = _longest_rows(X, weights, mean, energies, rank)
     residual = (energies - column_energies(rows)).clamp_min_(0.0)
     factor, lost_energies = pack_factor(rows, rank)
-    residual = residual + lost_energies
+    truncated = none_if_zero(as_array(residual + lost_energies))
     weight_norm = norm_of_weights(weights)
-    return ClassMoments(weight, weight_norm, as_array(mean), factor, as_array(residual))
+    return ClassMoments(weight, weight_norm, as_array(mean), factor, truncated)
 
 
 def _longest_rows(

@@ -181,7 +181,7 @@ RECORDS = {
             "weight_norm": "weight_norm",
             "mean": "mean",
             "factor": "factor",
-            "residual": "residual",
+            "residual": "truncated",
             "further_columns": "inferred",
         },
     ),

@@ -21,6 +21,7 @@ SCRIPTS = sorted(
 )
 QUICK = {
     "heads.novelty": ("score_samples", ["--quick"]),
+    "heads.rows_per_class": ("cosine to the mean", ["--quick"]),
     "settings.scaling": (
         "known constants",
         ["--groups", "scikit-learn", "--seeds", "0", "--methods", "slda", "--settings"],
@@ -41,7 +42,7 @@ QUICK = {
         "times GaussianNB",
         ["--cases", "digits", "--rows", "2", "--seeds", "0", "--settings", "shared_band_size=0"],
     ),
-    "speed.many_classes": ("predictions per second", ["--quick", "--shared", "0"]),
+    "speed.many_classes": ("a single row", ["--quick", "--shared", "0"]),
 }
 
 
@@ -156,3 +157,32 @@ def test_river_learns_the_rows_of_arrays():
     for make in one_row.RIVER.values():
         model = one_row.RiverClassifier(make, 0).partial_fit(X, y)
         assert set(model.predict(X)) <= set(y)
+
+
+def test_characters_that_all_fonts_have_are_learned_and_told_apart(monkeypatch, capsys):
+    pytest.importorskip("PIL")
+    matplotlib = pytest.importorskip("matplotlib")
+    glyphs = importlib.import_module("benchmarks.speed.glyphs")
+    many_classes = importlib.import_module("benchmarks.speed.many_classes")
+    # The fonts lack the ideograph.
+    monkeypatch.setattr(glyphs, "CHARACTERS", [*map(ord, "ABEGHKMRSTWXYZ"), 0x4E2D])
+    fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    learned = glyphs.open_fonts(fonts, "DejaVuSans-*.ttf")
+    rows = glyphs.drawn_rows(learned.values(), 15)
+    assert rows.shape == (14, len(learned), 256)
+    np.testing.assert_allclose(np.square(rows).sum(axis=2), 1.0, rtol=1e-6)
+    streams = ["--streams", "4x5x32", "--tasks", "2", "--test-rows", "8", "--characters", "14"]
+    names = ["--learn", "DejaVuSans-*.ttf", "--test", "DejaVuSerif.ttf", "DejaVuSerif-Bold.ttf"]
+    many_classes.main([*streams, "--shared", "0", "--fonts", str(fonts), *names])
+    printed = capsys.readouterr().out
+    assert "accuracy, DejaVuSerif-Bold" in printed
+    (row,) = (line for line in printed.splitlines() if line.startswith("| 14 | FFNB |"))
+    accuracies = [float(cell) for cell in row.split("|")[6:8]]
+    assert min(accuracies) > 80.0
+
+
+def test_a_folder_without_the_font_is_named(tmp_path):
+    glyphs = importlib.import_module("benchmarks.speed.glyphs")
+    pytest.importorskip("PIL")
+    with pytest.raises(FileNotFoundError, match=r"no font Noto\*.ttc in"):
+        glyphs.open_fonts(tmp_path, "Noto*.ttc")

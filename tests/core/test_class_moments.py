@@ -352,7 +352,7 @@ def test_pairs_that_turn_with_the_unit_change_the_moments_by_the_turn_alone(n, m
     def of(rows):
         chunk = torch.as_tensor(rows), torch.ones(n, dtype=torch.float64)
         moments = moments_of([chunk], max_rank, pairs=pairs)
-        return replace(moments, residual=pairs.level(moments.residual))
+        return replace(moments, truncated=pairs.level(moments.residual))
 
     plain, turned = of(X), of(factor * X @ turn)
 
@@ -379,6 +379,20 @@ def test_what_single_precision_loses_of_small_columns_is_in_the_residual(
     assert found[0].factor.dtype == np.float32
     assert_allclose(np.diag(found[0].scatter()), expected, rtol=1e-6)
     assert_allclose(np.diag(found[1].scatter()), twice, rtol=1e-6)
+
+
+def test_a_residual_of_zeros_is_not_stored():
+    X, _ = samples(5, 12)
+    few = moments(X, max_rank=8)
+    assert few.truncated is None
+    assert_array_equal(few.residual, np.zeros(12))
+    assert merge([few, moments(X[:2])], 8, device=CPU).truncated is None
+    assert few.take(slice(3)).truncated is None
+    assert few.scale_weights(0.5).truncated is None
+    assert few.append(few.mean[:1], few.factor[:, :1], np.zeros(1)).truncated is None
+    assert_array_equal(few.append(few.mean[:1], few.factor[:, :1], np.ones(1)).residual[12:], [1.0])
+    assert remove_spare_axes(few, 8).truncated is None
+    assert (moments(X, max_rank=3).truncated > 0).all()
 
 
 @pytest.mark.parametrize("weight", [5e-324, 1e-310])

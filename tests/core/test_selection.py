@@ -415,7 +415,7 @@ def test_classes_without_kept_axes_can_be_solved(head, n_truncated):
         replace(
             one,
             factor=one.factor[:0],
-            residual=one.residual + np.square(one.factor).sum(axis=0),
+            truncated=one.residual + np.square(one.factor).sum(axis=0),
         )
         for one in model.moments[:n_truncated]
     ]

@@ -78,7 +78,7 @@ def test_a_warning_comes_once():
 
 def test_moments_that_are_no_numbers_are_refused():
     model = learnt([task(0, 1, 2)], band_size=0, p=(0.5,))
-    moments = [replace(one, residual=np.nan * one.residual) for one in model.moments]
+    moments = [replace(one, truncated=np.nan * one.mean) for one in model.moments]
 
     with pytest.raises(NotPositiveDefiniteError, match="NaN"):
         solved(model, moments)

@@ -43,13 +43,14 @@ def naive_classifier():
 
 
 def pipeline():
-    """Return a pipeline of two steps."""
-    return learned(ContinualPipeline([("scaler", StandardScaler()), ("clf", classifier())]), [2, 3])
+    """Return a pipeline of two steps, with a residual in the moments of each class."""
+    steps = [("scaler", StandardScaler()), ("clf", classifier(rank=2))]
+    return learned(ContinualPipeline(steps), [2, 3])
 
 
 def foreign_pipeline():
     """Return a pipeline with a step that is stored with skops."""
-    return learned(ContinualPipeline([("axes", PCA(4)), ("clf", classifier())]), [2, 3])
+    return learned(ContinualPipeline([("axes", PCA(4)), ("clf", classifier(rank=2))]), [2, 3])
 
 
 ESTIMATORS = {

@@ -438,33 +438,37 @@ def _replace_by_own_axes(
     The result, of shape (C,), holds :math:`\log \det L_c L_c^\top`. The axes overwrite the rows,
     because they can take gigabytes.
     """
-    log_determinants = torch.zeros_like(gaussians.weights)
-    n_classes, n_features = gaussians.means.shape
-    for group in _groups(gaussians.lengths, n_features):
+    weights = gaussians.weights
+    log_determinants = torch.zeros_like(weights)
+    for group in _groups(gaussians.lengths, gaussians.means.shape[1]):
+        group_weights = weights[group.classes]
         group_rows = gaussians.rows[group.rows]
-        rows = torch.split(group_rows, group.lengths)
-        solve_rows = torch.split(base.solve(group_rows), group.lengths)
-        numbers = range(n_classes)[group.classes]
-        for c, axes, solved in zip(numbers, rows, solve_rows, strict=True):
-            share = (1.0 - shrinkage) / gaussians.weights[c]
-            scale = share.sqrt()
-            system = axes @ solved.T
-            system.mul_(scale.square())
-            system.diagonal().add_(1.0)
-            lower = cholesky(system, name=f"the covariance of class {c}")
-            solved *= scale
+        solved_rows = base.solve(group_rows)
+        group_determinants = log_determinants[group.classes]
+        for run in _runs(group.lengths):
+            axes = run.of(group_rows)
+            solved = run.of(solved_rows)
+            shares = (1.0 - shrinkage) / group_weights[run.classes]
+            scales = shares.sqrt()[:, None, None]
+            systems = axes @ solved.mT
+            systems.mul_(scales.square())
+            systems.diagonal(dim1=1, dim2=2).add_(1.0)
+            lower = cholesky(systems, name="a class covariance")
+            solved *= scales
             torch.linalg.solve_triangular(lower, solved, upper=False, out=axes)
-            logarithms = lower.diagonal().log()
-            log_determinants[c] = 2.0 * logarithms.sum()
+            logarithms = lower.diagonal(dim1=1, dim2=2).log()
+            group_determinants[run.classes] = 2.0 * logarithms.sum(1)
     return log_determinants
 
 
 def _own_shifts(rows: torch.Tensor, lengths: tuple[int, ...], means: torch.Tensor) -> torch.Tensor:
     """Return the responses of own axes to the centred mean of their class."""
     shifts = torch.empty_like(rows[:, 0])
-    blocks = torch.split(rows, list(lengths))
-    for axes, mean, shift in zip(blocks, means, torch.split(shifts, list(lengths)), strict=True):
-        torch.mv(axes, mean, out=shift)
+    for run in _runs(lengths):
+        axes = run.of(rows)
+        run_means = means[run.classes]
+        responses = axes @ run_means[:, :, None]
+        shifts[run.rows] = responses.flatten()
     return shifts
 
 
@@ -511,16 +515,39 @@ def _groups(lengths: tuple[int, ...], n_others: int) -> Iterator[_Group]:
         first_row = stop_row
 
 
-def _class_sums(squares: torch.Tensor, lengths: list[int]) -> torch.Tensor:
-    """Return the sums over the columns of each class; classes of one length are summed together."""
-    sums = []
-    first = 0
+class _Run(NamedTuple):
+    """Consecutive classes of equally many rows, and these rows."""
+
+    classes: slice
+    rows: slice
+    n_classes: int
+    length: int
+
+    def of(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return the rows of these classes as a view of shape (n_classes, n_rows, d)."""
+        return rows[self.rows].view(self.n_classes, self.length, rows.shape[1])
+
+
+def _runs(lengths: Sequence[int]) -> Iterator[_Run]:
+    """Yield runs of classes of one length, which are solved and summed together."""
+    first_class = 0
+    first_row = 0
     for length, equal_lengths in groupby(lengths):
         n_classes = len(list(equal_lengths))
-        stop = first + n_classes * length
-        columns = squares[:, first:stop]
-        sums.append(columns.reshape(len(squares), n_classes, length).sum(2))
-        first = stop
+        stop_class = first_class + n_classes
+        stop_row = first_row + n_classes * length
+        classes = slice(first_class, stop_class)
+        yield _Run(classes, slice(first_row, stop_row), n_classes, length)
+        first_class = stop_class
+        first_row = stop_row
+
+
+def _class_sums(squares: torch.Tensor, lengths: list[int]) -> torch.Tensor:
+    """Return the sums over the columns of each class."""
+    sums = []
+    for run in _runs(lengths):
+        columns = squares[:, run.rows].reshape(len(squares), run.n_classes, run.length)
+        sums.append(columns.sum(2))
     return torch.cat(sums, 1)
 
 

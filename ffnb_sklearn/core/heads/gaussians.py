@@ -148,7 +148,7 @@ class ClassGaussians:
         centre = weights @ means / weights.sum()
         deviations = means - centre
         within = self.energies.sum(0) + self.residuals.sum(0)
-        between = weights @ deviations.square()
+        between = weights @ deviations.square_()
         energy = weights @ means.square()
         return within, between, energy
 
@@ -248,11 +248,10 @@ class ClassGaussians:
 
     def mean_variances(self) -> torch.Tensor:
         """Return the mean of variances over penalties of each class, of shape (C,)."""
-        penalties = self.penalties
-        scatters = self.energies + self.residuals
-        relative_scatters = scatters / penalties
-        spreads = relative_scatters.sum(1)
-        return spreads / self.weights / len(penalties)
+        inverse_penalties = 1.0 / self.penalties
+        # Products take no memory, and sums of quotients several times that of the classes.
+        spreads = self.energies @ inverse_penalties + self.residuals @ inverse_penalties
+        return spreads / self.weights / len(inverse_penalties)
 
     def ridge_unit(self) -> torch.Tensor:
         """Return the unit of a ridge that all classes share, of shape ()."""

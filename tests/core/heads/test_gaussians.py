@@ -97,7 +97,7 @@ def test_a_penalty_is_a_scaled_feature():
             one,
             mean=scale * one.mean,
             factor=scale * one.factor,
-            residual=scale**2 * one.residual,
+            truncated=scale**2 * one.residual,
         )
         for one in moments
     ]

@@ -102,7 +102,7 @@ def test_a_residual_that_all_classes_share_is_exact(covariance, shrinkage):
 
 def test_residuals_of_single_classes_are_exact_in_the_pooled_covariance():
     rng = np.random.default_rng(2)
-    moments = [replace(one, residual=rng.random(12)) for one in classes(12)]
+    moments = [replace(one, truncated=rng.random(12)) for one in classes(12)]
 
     for covariance in ("class", "identity"):
         result = fit_pairwise(
