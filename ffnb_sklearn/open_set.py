@@ -1,7 +1,7 @@
 """A label for samples of unknown classes, around a classifier that learns class by class."""
 
 from copy import copy
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -98,7 +98,7 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         "estimator": [HasMethods(["fit", "predict_proba"])],
         "rate": [Interval(Real, 0, 1, closed="neither")],
-        "unknown_label": [Integral, str, "boolean"],
+        "unknown_label": [Real, str, "boolean"],
     }
 
     def __init__(self, estimator: Any, *, rate: float = 0.05, unknown_label: Any = -1) -> None:
