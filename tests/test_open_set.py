@@ -1,4 +1,4 @@
-"""A label for unknown samples: judged by class, in streams and pipelines, with labels of any kind."""
+"""A label for unknown samples: judged by class, in streams and pipelines, with any labels."""
 
 import warnings
 from copy import deepcopy
@@ -242,9 +242,9 @@ def test_an_unknown_label_that_is_no_label_of_its_own_is_refused(
 def test_a_refused_task_changes_nothing():
     clf = learned(open_set(), [0, 1])
     with unchanged(clf), unchanged(clf.estimator_):
-        with pytest.raises(ValueError, match="unknown_label must differ .* which is in y"):
+        with pytest.raises(ValueError, match=r"unknown_label must differ .* which is in y"):
             clf.partial_fit(X[:2], [7, -1])
-        with pytest.raises(ValueError, match="unknown_label must differ .* which is in classes"):
+        with pytest.raises(ValueError, match=r"unknown_label must differ .* which is in classes"):
             clf.partial_fit(X[:2], [7, 7], classes=[7, -1])
         with pytest.raises(ValueError, match="y must hold labels of the kind seen before"):
             clf.partial_fit(X[:2], ["a", "b"])
@@ -451,7 +451,7 @@ def test_weights_are_routed_where_they_are_requested():
             clf = open_set(estimator).partial_fit(X, CODES, sample_weight=weights)
             last = clf.estimator_[-1] if isinstance(estimator, Pipeline) else clf.estimator_
             assert_array_equal(last.class_counts_, np.full(8, 40.0))
-        with pytest.raises(ValueError, match="sample_weight.* are passed but are not explicitly"):
+        with pytest.raises(ValueError, match=r"sample_weight.* are passed but are not explicitly"):
             open_set(small()).fit(X, CODES, sample_weight=weights)
 
 
