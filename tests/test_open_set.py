@@ -1,7 +1,10 @@
 """A label for unknown samples: judged by class, in streams and pipelines, with any labels."""
 
+import re
+import textwrap
 import warnings
 from copy import deepcopy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,6 +34,8 @@ from ffnb_sklearn import (
 from ffnb_sklearn._base.open_set import ScoreDistributions
 from ffnb_sklearn.metrics import false_alarm_rate, unknown_recall
 from tests.separated_classes import CODES, NAMES, X, learned, of, unchanged
+
+PAGE = Path(__file__).parents[1] / "docs" / "user_guide" / "open_set.rst"
 
 
 def small(**parameters):
@@ -426,6 +431,17 @@ def test_a_saved_classifier_goes_on(tmp_path):
     assert_array_equal(loaded.classes_, clf.classes_)
     save(open_set(), tmp_path / "fresh.ffnb")
     assert not hasattr(load(tmp_path / "fresh.ffnb"), "estimator_")
+
+
+@pytest.mark.skipif(not PAGE.is_file(), reason="the package is installed without its documentation")
+def test_the_script_of_the_guide_runs(capsys):
+    (script,) = re.findall(
+        r"^\.\. code-block:: python\n\n((?:(?: {3}.*)?\n)+)", PAGE.read_text("utf-8"), re.MULTILINE
+    )
+    exec(textwrap.dedent(script), {})
+    *classes, accuracy = capsys.readouterr().out.split()
+    assert " ".join(classes) == "['barbera', 'barolo', 'grignolino', 'unknown']"
+    assert float(accuracy) > 0.93
 
 
 # ---- weights and metadata
