@@ -24,6 +24,9 @@ from .classifier import FFNBClassifier
 
 __all__ = ["OpenSetClassifier"]
 
+# Least share of which the logarithm is taken.
+_LEAST_SHARE = np.finfo(np.float64).tiny
+
 
 def _estimator_has(method):
     """Make an `available_if` check whether the wrapped estimator has a method."""
@@ -281,7 +284,8 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
             Estimated share, in [0, 1], of new samples of these classes whose novelty score is not
-            higher: a p-value. The shares of the classes are weighted by their probabilities.
+            higher: a p-value. It is the geometric mean of the shares of the classes, weighted by
+            their probabilities.
         """
         _, _, shares = self._judge(X)
         return shares
@@ -330,8 +334,9 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         distributions = ScoreDistributions.from_left_out(left_out_scores(state))
         # The left-out samples of a class decide once `rate` is a share of them.
         shares = distributions.shares_below(scores, 1.0 / self.rate)
-        expected_shares = np.sum(probabilities * shares, axis=1)
-        return state.classes, probabilities, expected_shares
+        logarithms = np.log(np.maximum(shares, _LEAST_SHARE))
+        mean_logarithms = np.sum(probabilities * logarithms, axis=1)
+        return state.classes, probabilities, np.exp(mean_logarithms)
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -31,7 +31,7 @@ from ffnb_sklearn import (
     make_continual_pipeline,
     save,
 )
-from ffnb_sklearn._base.open_set import ScoreDistributions
+from ffnb_sklearn._base.open_set import ScoreDistributions, left_out_scores
 from ffnb_sklearn.metrics import false_alarm_rate, unknown_recall
 from tests.separated_classes import CODES, NAMES, X, learned, of, unchanged
 
@@ -134,6 +134,16 @@ def test_predictions_probabilities_and_scores_agree():
     assert_allclose(among_known, known[shares > 1e-6])
     is_known = predictions != -1
     assert_array_equal(predictions[is_known], clf.estimator_.predict(X)[is_known])
+
+
+def test_scores_are_geometric_means_of_the_shares_of_the_classes():
+    clf = learned(open_set(rate=0.1), [0, 1], [2])
+    ffnb = clf.estimator_
+    values = left_out_scores(ffnb._state)
+    assert [len(scores) for scores in values] == [20, 20, 20]
+    shares = ScoreDistributions.from_left_out(values).shares_below(ffnb.score_samples(X), 10.0)
+    expected = np.prod(shares ** ffnb.predict_proba(X), axis=1)
+    assert_allclose(clf.score_samples(X), expected, atol=1e-12)
 
 
 def test_score_counts_labels_that_were_not_learned_as_unknown():
