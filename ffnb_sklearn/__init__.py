@@ -13,6 +13,7 @@ from .baselines import NaiveIncrementalClassifier
 from .classifier import FFNBClassifier
 from .displays import AccuracyMatrixDisplay, IncrementalAccuracyDisplay, PrequentialAccuracyDisplay
 from .distributed import partial_fit_shards
+from .open_set import OpenSetClassifier
 from .pipeline._pipeline import ContinualPipeline, make_continual_pipeline
 from .saving import load, save
 from .skeletons._descriptor import SkeletonDescriptor
@@ -25,6 +26,7 @@ __all__ = [
     "FFNBClassifier",
     "IncrementalAccuracyDisplay",
     "NaiveIncrementalClassifier",
+    "OpenSetClassifier",
     "PrequentialAccuracyDisplay",
     "SkeletonDescriptor",
     "TorchFeatureExtractor",

@@ -1,15 +1,21 @@
-"""Metrics that summarise a class-incremental run, each with the definition it follows.
+"""Metrics of class-incremental runs and of open sets, each with the definition it follows.
 
-Every function takes the accuracy matrix A of shape (n_tasks, n_tasks): ``A[i, j]`` is the accuracy
-on the test samples of task ``j`` after task ``i`` has been learned. Entries with ``j > i`` concern
-tasks that have not been learned yet; they may be NaN.
+The metrics of a run take the accuracy matrix A of shape (n_tasks, n_tasks): ``A[i, j]`` is the
+accuracy on the test samples of task ``j`` after task ``i`` has been learned. Entries with ``j > i``
+concern tasks that have not been learned yet; they may be NaN.
+
+The metrics of an open set take labels of test samples, some of which are of unknown classes and
+have the label `unknown_label`.
 """
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from ._inputs.arrays import as_numpy
+from ._inputs.labels import check_labels
 from .core.bands.bound import ForgettingBound, LayerBound
 
 __all__ = [
@@ -18,8 +24,11 @@ __all__ = [
     "average_accuracy",
     "average_incremental_accuracy",
     "backward_transfer",
+    "false_alarm_rate",
     "forgetting",
     "forward_transfer",
+    "open_set_classification_rate",
+    "unknown_recall",
 ]
 
 
@@ -245,6 +254,186 @@ def forward_transfer(accuracy_matrix: ArrayLike, baseline: ArrayLike = 0.0) -> f
     untrained = np.broadcast_to(untrained, n_tasks)
     gains = before_learned - untrained[1:]
     return float(gains.mean())
+
+
+def false_alarm_rate(y_true: ArrayLike, y_pred: ArrayLike, *, unknown_label: Any = -1) -> float:
+    """Compute the share of the samples of known classes that are predicted as unknown.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels, `unknown_label` for samples of unknown classes, which play no part.
+    y_pred : array-like of shape (n_samples,)
+        Predicted labels.
+    unknown_label : label, default=-1
+        Label of the samples of unknown classes, of the kind of the other labels.
+
+    Returns
+    -------
+    rate : float
+        A value in [0, 1]; smaller is better.
+
+    Raises
+    ------
+    ValueError
+        If the labels are not valid, or none is of a known class.
+
+    See Also
+    --------
+    unknown_recall : Share of the samples of unknown classes that are found.
+
+    Notes
+    -----
+    This is the false positive rate of a detector of unknown classes; `rate` of
+    :class:`~ffnb_sklearn.OpenSetClassifier` asks for it.
+
+    References
+    ----------
+    Scheirer, de Rezende Rocha, Sapkota and Boult, "Toward Open Set Recognition", IEEE Transactions
+    on Pattern Analysis and Machine Intelligence 35(7), 2013.
+
+    Examples
+    --------
+    >>> from ffnb_sklearn.metrics import false_alarm_rate
+    >>> false_alarm_rate([0, 0, 1, 1, -1], [0, -1, 1, 0, -1])
+    0.25
+    """
+    is_unknown, predictions, _ = _check_open_set(y_true, y_pred, unknown_label)
+    _check_members(~is_unknown, "a known class", unknown_label)
+    is_rejected = predictions == unknown_label
+    return float(is_rejected[~is_unknown].mean())
+
+
+def unknown_recall(y_true: ArrayLike, y_pred: ArrayLike, *, unknown_label: Any = -1) -> float:
+    """Compute the share of the samples of unknown classes that are predicted as unknown.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels, `unknown_label` for samples of unknown classes. Only these play a part.
+    y_pred : array-like of shape (n_samples,)
+        Predicted labels.
+    unknown_label : label, default=-1
+        Label of the samples of unknown classes, of the kind of the other labels.
+
+    Returns
+    -------
+    recall : float
+        A value in [0, 1]; larger is better.
+
+    Raises
+    ------
+    ValueError
+        If the labels are not valid, or none is `unknown_label`.
+
+    See Also
+    --------
+    false_alarm_rate : Share of the samples of known classes that are rejected.
+
+    References
+    ----------
+    Scheirer, de Rezende Rocha, Sapkota and Boult, "Toward Open Set Recognition", IEEE Transactions
+    on Pattern Analysis and Machine Intelligence 35(7), 2013.
+
+    Examples
+    --------
+    >>> from ffnb_sklearn.metrics import unknown_recall
+    >>> unknown_recall([0, 0, 1, -1, -1], [0, -1, 1, 0, -1])
+    0.5
+    """
+    is_unknown, predictions, _ = _check_open_set(y_true, y_pred, unknown_label)
+    _check_members(is_unknown, "an unknown class", unknown_label)
+    is_rejected = predictions == unknown_label
+    return float(is_rejected[is_unknown].mean())
+
+
+def open_set_classification_rate(
+    y_true: ArrayLike, y_pred: ArrayLike, y_score: ArrayLike, *, unknown_label: Any = -1
+) -> float:
+    r"""Compute the area under the curve of open-set classification rates (OSCR).
+
+    For a threshold :math:`\theta` of the score s, the curve has the rate of correct
+    classifications among samples of known classes, and the rate of accepted samples of unknown
+    classes:
+
+    .. math:: \mathrm{CCR}(\theta) = P(\hat y = y, \, s \ge \theta \mid \text{known}) ,
+              \qquad \mathrm{FPR}(\theta) = P(s \ge \theta \mid \text{unknown}) .
+
+    The area under CCR as a function of FPR is the probability that a sample of a known class is
+    classified correctly and has a higher score than a sample of an unknown class. Equal scores
+    count half.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels, `unknown_label` for samples of unknown classes.
+    y_pred : array-like of shape (n_samples,)
+        Predicted labels of known classes; no threshold may have replaced them by `unknown_label`.
+        :class:`~ffnb_sklearn.OpenSetClassifier` has them as ``clf.estimator_.predict(X)``.
+    y_score : array-like of shape (n_samples,)
+        Scores, higher for samples that are more like the known classes.
+    unknown_label : label, default=-1
+        Label of the samples of unknown classes, of the kind of the other labels.
+
+    Returns
+    -------
+    area : float
+        A value in [0, 1]; larger is better. It is at most the accuracy on the known classes.
+
+    Raises
+    ------
+    ValueError
+        If labels or scores are not valid, or the samples are all of known or all of unknown
+        classes.
+
+    References
+    ----------
+    Dhamija, Günther and Boult, "Reducing Network Agnostophobia", NeurIPS 2018.
+
+    Examples
+    --------
+    >>> from ffnb_sklearn.metrics import open_set_classification_rate
+    >>> y_true, y_pred = [0, 0, 1, -1, -1], [0, 1, 1, 0, 1]
+    >>> round(open_set_classification_rate(y_true, y_pred, [0.9, 0.8, 0.3, 0.5, 0.1]), 3)
+    0.5
+    """
+    is_unknown, predictions, labels = _check_open_set(y_true, y_pred, unknown_label)
+    _check_members(~is_unknown, "a known class", unknown_label)
+    _check_members(is_unknown, "an unknown class", unknown_label)
+    scores: NDArray[np.float64] = check_array(
+        as_numpy(y_score, "y_score"), dtype=np.float64, ensure_2d=False, input_name="y_score"
+    )
+    scores = column_or_1d(scores)
+    check_consistent_length(labels, scores)
+    is_correct = (predictions == labels) & ~is_unknown
+    unknown_scores = np.sort(scores[is_unknown])
+    correct_scores = scores[is_correct]
+    n_lower = np.searchsorted(unknown_scores, correct_scores, side="left")
+    n_not_higher = np.searchsorted(unknown_scores, correct_scores, side="right")
+    n_won = 0.5 * (n_lower + n_not_higher).sum()
+    n_known = len(labels) - len(unknown_scores)
+    n_pairs = n_known * len(unknown_scores)
+    return float(n_won / n_pairs)
+
+
+def _check_open_set(
+    y_true: ArrayLike, y_pred: ArrayLike, unknown_label: Any
+) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[Any]]:
+    """Return which samples are of unknown classes, the predicted labels and the labels."""
+    labels = check_labels(y_true, None, "y_true")
+    predictions = check_labels(y_pred, labels, "y_pred")
+    check_consistent_length(labels, predictions)
+    check_labels([unknown_label], labels, "unknown_label")
+    return labels == unknown_label, predictions, labels
+
+
+def _check_members(is_member: NDArray[np.bool_], name: str, unknown_label: Any) -> None:
+    """Raise unless some sample is of known, or of unknown, classes."""
+    if not is_member.any():
+        raise ValueError(
+            f"y_true must have a sample of {name}; samples of unknown classes have the label "
+            f"unknown_label={unknown_label!r}."
+        )
 
 
 def _check_accuracy_matrix(

@@ -10,8 +10,11 @@ from ffnb_sklearn.metrics import (
     average_accuracy,
     average_incremental_accuracy,
     backward_transfer,
+    false_alarm_rate,
     forgetting,
     forward_transfer,
+    open_set_classification_rate,
+    unknown_recall,
 )
 
 NAN = np.nan
@@ -160,3 +163,64 @@ def test_refuses_baseline(baseline):
 def test_forward_transfer_says_what_to_measure():
     with pytest.raises(ValueError, match=r"NaN for task 1.*score_future=True"):
         forward_transfer(HAND)
+
+
+# ---- open sets
+
+
+def curve_area(y_true, y_pred, y_score):
+    """Area under the curve of the rates at all thresholds, by the trapezoidal rule."""
+    known = y_true != -1
+    thresholds = [np.inf, *np.unique(y_score)[::-1]]
+    correct = [np.mean((y_pred == y_true)[known] & (y_score >= t)[known]) for t in thresholds]
+    accepted = [np.mean((y_score >= t)[~known]) for t in thresholds]
+    return np.trapezoid(correct, accepted)
+
+
+@given(st.integers(0, 10**6), st.integers(2, 40), st.integers(1, 12))
+def test_open_set_classification_rate_is_the_area_under_its_curve(seed, n_samples, n_scores):
+    rng = np.random.default_rng(seed)
+    y_true = rng.integers(-1, 3, size=n_samples)
+    y_true[:2] = 0, -1
+    y_pred = rng.integers(0, 3, size=n_samples)
+    # Few different scores, so that many are equal.
+    y_score = rng.integers(n_scores, size=n_samples) / 7.0
+    area = open_set_classification_rate(y_true, y_pred, y_score)
+    assert area == pytest.approx(curve_area(y_true, y_pred, y_score))
+
+
+def test_open_set_classification_rate_of_perfect_and_of_random_scores():
+    y_true = np.repeat([0, 1, -1], 200)
+    y_pred = np.where(np.arange(600) % 4 == 0, 1 - np.abs(y_true), np.abs(y_true))
+    accuracy = np.mean(y_pred[:400] == y_true[:400])
+    assert accuracy == 0.75
+    separate = np.where(y_true == -1, 0.0, 1.0)
+    assert open_set_classification_rate(y_true, y_pred, separate) == accuracy
+    assert open_set_classification_rate(y_true, y_pred, -separate) == 0.0
+    assert open_set_classification_rate(y_true, y_pred, np.ones(600)) == accuracy / 2
+
+
+def test_rates_of_an_open_set():
+    y_true = ["cat", "cat", "dog", "?", "?", "?"]
+    y_pred = ["cat", "?", "cat", "dog", "?", "?"]
+    assert false_alarm_rate(y_true, y_pred, unknown_label="?") == pytest.approx(1 / 3)
+    assert unknown_recall(y_true, y_pred, unknown_label="?") == pytest.approx(2 / 3)
+    assert false_alarm_rate([True, True], [True, False], unknown_label=False) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("metric", "arguments", "message"),
+    [
+        (false_alarm_rate, ([-1, -1], [0, -1]), "sample of a known class; .*unknown_label=-1"),
+        (unknown_recall, ([0, 1], [0, -1]), "sample of an unknown class"),
+        (false_alarm_rate, ([0, 1, -1], [0, -1]), "inconsistent numbers of samples"),
+        (false_alarm_rate, (["a"], ["a"]), "unknown_label must hold labels of the kind"),
+        (unknown_recall, ([0, -1], ["a", "b"]), "y_pred must hold labels of the kind"),
+        (open_set_classification_rate, ([0, -1], [0, 0], [1.0]), "inconsistent numbers"),
+        (open_set_classification_rate, ([0, -1], [0, 0], [1.0, NAN]), "y_score contains NaN"),
+        (open_set_classification_rate, ([0, 1], [0, 0], [1.0, 2.0]), "an unknown class"),
+    ],
+)
+def test_labels_of_an_open_set_are_checked(metric, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        metric(*arguments)

@@ -38,6 +38,7 @@ from ..core.features.shared_band import SharedBand
 from ..core.likeness import LeftOutLikeness
 from ..core.model import Model
 from ..core.settings import Descent, Settings
+from ..open_set import OpenSetClassifier
 from ..pipeline import ContinualPipeline
 from ..skeletons import SkeletonDescriptor
 
@@ -270,6 +271,11 @@ ESTIMATORS = {
             "verbose": "verbose",
         },
         {"state": "_state", **OF_ALL},
+    ),
+    "OpenSetClassifier": EstimatorNames(
+        OpenSetClassifier,
+        {"estimator": "estimator", "rate": "rate", "unknown_label": "unknown_label"},
+        {"estimator_": "estimator_", **OF_ALL},
     ),
     "TorchFeatureExtractor": EstimatorNames(
         TorchFeatureExtractor,

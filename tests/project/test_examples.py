@@ -188,6 +188,22 @@ def test_novelty(tmp_path):
     assert_picture(tmp_path / "novelty.png")
 
 
+def test_strangers(tmp_path):
+    lines = run(tmp_path, "plot_strangers.py", "picture.png")
+    start = "false alarms with 5, 20, 100 images:"
+    few, some, many = numbers(lines, f"OpenSetClassifier, {start}")
+    assert few < 30
+    assert 2.5 < some < 10
+    assert 2.5 < many < 10
+    few, some, many = numbers(lines, f"one threshold, {start}")
+    assert few > 15
+    assert many < 1
+    (found,) = numbers(lines, "OpenSetClassifier, strangers found:")
+    (found_by_one_threshold,) = numbers(lines, "one threshold, strangers found:")
+    assert found > found_by_one_threshold + 10
+    assert_picture(tmp_path / "picture.png")
+
+
 def test_skeletons_acted(tmp_path):
     lines = run(tmp_path, "plot_skeletons.py", "--picture", "picture.png")
     assert "128 to learn, 64 to test" in lines[0]

@@ -15,6 +15,7 @@ from ffnb_sklearn import (
     ContinualPipeline,
     FFNBClassifier,
     NaiveIncrementalClassifier,
+    OpenSetClassifier,
     load,
     save,
 )
@@ -48,6 +49,12 @@ def pipeline():
     return learned(ContinualPipeline(steps), [2, 3])
 
 
+def open_set_classifier():
+    """Return a classifier with a label for unknown samples, around a pipeline."""
+    model = OpenSetClassifier(pipeline())
+    return learned(model, [4, 1], [6])
+
+
 def foreign_pipeline():
     """Return a pipeline with a step that is stored with skops."""
     return learned(ContinualPipeline([("axes", PCA(4)), ("clf", classifier(rank=2))]), [2, 3])
@@ -57,6 +64,7 @@ ESTIMATORS = {
     "deep": deep_classifier,
     "naive": naive_classifier,
     "pipeline": pipeline,
+    "open set": open_set_classifier,
 }
 if find_spec("skops"):
     ESTIMATORS["foreign"] = foreign_pipeline

@@ -21,6 +21,7 @@ from tests.saving.model_files import (
     deep_classifier,
     load_bytes,
     naive_classifier,
+    open_set_classifier,
     opened,
     pipeline,
     places,
@@ -66,6 +67,7 @@ def jittered_extractor():
 MODELS = [
     *(deep_classifier, naive_classifier, pipeline, wide_classifier, repaired_classifier),
     *(trained_extractor, jittered_extractor, layered_extractor, fitted_descriptor),
+    open_set_classifier,
 ]
 
 

@@ -33,6 +33,7 @@ from tests.saving.model_files import (
     classifier,
     closed,
     load_bytes,
+    open_set_classifier,
     opened,
     pipeline,
     places,
@@ -140,6 +141,7 @@ def samples(canary):
         (graph_pipeline, _ROWS),
         (skeleton_pipeline, _SEQUENCES),
         (pipeline, X),
+        (open_set_classifier, X),
         *(skops_samples(paths) if find_spec("skops") else []),
     ]
 

@@ -14,6 +14,7 @@ from ffnb_sklearn import (
     ContinualPipeline,
     FFNBClassifier,
     NaiveIncrementalClassifier,
+    OpenSetClassifier,
     SkeletonDescriptor,
     TorchFeatureExtractor,
 )
@@ -47,6 +48,10 @@ def extractor(**parameters):
 
 def pipeline(last):
     return ContinualPipeline([("unit", StandardScaler()), ("last", last)])
+
+
+def open_set():
+    return OpenSetClassifier(pipeline(bands()))
 
 
 def noisy_pipeline():
@@ -166,6 +171,9 @@ CALLS = {
     "pipeline rename": Call(fitted_pipeline, lambda one: one.rename({0: 5})),
     "pipeline decay": Call(fitted_pipeline, lambda one: one.decay(0.5)),
     "pipeline merge": Call(fitted_pipeline, merge_pipeline),
+    "open set fit": Call(lambda: learn(open_set(), OLD), fit),
+    "open set first partial_fit": Call(open_set, learn),
+    "open set partial_fit": Call(lambda: learn(open_set(), OLD), learn),
     "extractor fit": Call(extractor, lambda one: one.fit(X)),
     "extractor layers": Call(
         lambda: extractor(epochs=1).fit(X, Y).set_params(epochs=0, layers=["0", "3"]),

@@ -1,0 +1,388 @@
+"""A label for samples of unknown classes, around a classifier that learns class by class."""
+
+from copy import copy
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.metrics import accuracy_score
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from ._base.open_set import ScoreDistributions, left_out_scores
+from ._inputs.arrays import in_memory
+from ._inputs.labels import check_labels, check_targets
+from ._inputs.locks import exclusive
+from .classifier import FFNBClassifier
+
+__all__ = ["OpenSetClassifier"]
+
+# Least share of which the logarithm is taken.
+_LEAST_SHARE = np.finfo(np.float64).tiny
+
+
+def _estimator_has(method):
+    """Make an `available_if` check whether the wrapped estimator has a method."""
+
+    def check(classifier):
+        # The error of the estimator says why it lacks the method.
+        getattr(classifier.estimator, method)
+        return True
+
+    return check
+
+
+class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Classifier that predicts a label of its own for samples of unknown classes.
+
+    A sample is predicted as unknown if its novelty score is as low as that of few new samples of
+    the classes that it may belong to; `rate` is their share. The scores of samples left out of
+    learning give the shares, for each class. They follow when classes are learned, learned further
+    and forgotten.
+
+    Parameters
+    ----------
+    estimator : FFNBClassifier or pipeline that ends in one
+        It is cloned, and never changed. The clone has ``novelty=True``, which `novelty_threshold`
+        needs too; learning and a first prediction then take up to twice as long.
+    rate : float, default=0.05
+        Share, in (0, 1), of new samples of each known class that may be predicted as unknown. It
+        may change after learning.
+    unknown_label : label, default=-1
+        Label that unknown samples get: a number, string or boolean as the labels of the classes,
+        and none of them.
+
+    Attributes
+    ----------
+    estimator_ : estimator instance
+        The clone that learns. Methods such as `forget` and `rename` can be called on it.
+    classes_ : ndarray of shape (n_classes,)
+        Labels seen or declared, and `unknown_label`, sorted: the columns of `predict_proba`.
+    n_features_in_ : int
+        Number of features seen by `estimator_`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of these features, if `estimator_` has them.
+
+    See Also
+    --------
+    FFNBClassifier.score_samples : The score.
+    FFNBClassifier.novelty_threshold : One threshold for all classes together.
+    ffnb_sklearn.metrics.false_alarm_rate : Share of samples of known classes that are rejected.
+
+    Notes
+    -----
+    Labels of unknown samples are not learned: the class of a sample in y is never `unknown_label`.
+    As long as no class has two different samples, nothing is predicted as unknown.
+
+    The user guide ("Unknown classes") has the formulas and their sources, and tells how far the
+    rate is kept. Samples that are classified wrongly are more often predicted as unknown.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from ffnb_sklearn import FFNBClassifier, OpenSetClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> train, is_known = [i % 2 == 0 for i in range(len(y))], y < 8
+    >>> clf = OpenSetClassifier(FFNBClassifier(random_state=0), rate=0.05)
+    >>> clf = clf.fit(X[train & is_known], y[train & is_known])
+    >>> clf.classes_
+    array([-1,  0,  1,  2,  3,  4,  5,  6,  7])
+    >>> bool((clf.predict(X[~is_known]) == -1).mean() > 0.8)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
+        "estimator": [HasMethods(["fit", "predict_proba"])],
+        "rate": [Interval(Real, 0, 1, closed="neither")],
+        "unknown_label": [Real, str, "boolean"],
+    }
+
+    def __init__(self, estimator: Any, *, rate: float = 0.05, unknown_label: Any = -1) -> None:
+        self.estimator = estimator
+        self.rate = rate
+        self.unknown_label = unknown_label
+
+    @exclusive
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit a clone of the estimator.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples, as the estimator takes them.
+        y : array-like of shape (n_samples,)
+            Labels of the samples, none of them `unknown_label`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights, which the last step of a pipeline receives.
+
+        Returns
+        -------
+        self : OpenSetClassifier
+            The fitted classifier. It is unchanged if an error is raised.
+        """
+        self._validate_params()
+        self._check_targets(y, None, None)
+        estimator = self._unfitted_clone()
+        params = self._route("fit", sample_weight)
+        # No call may follow, because it could fail.
+        self.estimator_ = estimator.fit(X, y, **params)
+        return self
+
+    @available_if(_estimator_has("partial_fit"))
+    @exclusive
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Let the estimator learn one more task; the first call clones it.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples, as the estimator takes them.
+        y : array-like of shape (n_samples,)
+            Labels of the samples, none of them `unknown_label`.
+        classes : array-like of shape (n_labels,), default=None
+            Labels expected in later calls, none of them `unknown_label`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights, which the last step of a pipeline receives.
+
+        Returns
+        -------
+        self : OpenSetClassifier
+            The classifier. It is unchanged if an error is raised.
+        """
+        self._validate_params()
+        known = None
+        if self.__sklearn_is_fitted__():
+            estimator = self.estimator_
+            known = getattr(estimator, "classes_", None)
+        else:
+            estimator = self._unfitted_clone()
+        self._check_targets(y, classes, known)
+        params = self._route("partial_fit", sample_weight)
+        # No call may follow, because it could fail.
+        self.estimator_ = estimator.partial_fit(X, y, classes=classes, **params)
+        return self
+
+    def _unfitted_clone(self):
+        """Return a clone of the estimator that prepares thresholds."""
+        path, learner = _path_and_learner(self.estimator)
+        if not isinstance(learner, FFNBClassifier):
+            raise ValueError(
+                "estimator must be an FFNBClassifier, or a pipeline that ends in one, because "
+                "thresholds need the scores of samples left out of learning; got "
+                f"{self.estimator!r}."
+            )
+        return clone(self.estimator).set_params(**{f"{path}novelty": True})
+
+    def _check_targets(self, y, classes, known):
+        """Raise if `unknown_label` is of another kind than the labels, or is one of them."""
+        labels = check_targets(y, known, "y")
+        self._check_unknown_label(labels, "y")
+        if classes is not None:
+            self._check_unknown_label(check_labels(classes, labels, "classes"), "classes")
+
+    def _check_unknown_label(self, labels, name):
+        """Return `unknown_label` as an array; raise if it does not differ from some labels."""
+        unknown = check_labels([self.unknown_label], labels, "unknown_label")
+        if unknown[0] in labels:
+            raise ValueError(
+                f"unknown_label must differ from the labels of all classes; got "
+                f"{self.unknown_label!r}, which is in {name}."
+            )
+        return unknown
+
+    def _route(self, method, sample_weight):
+        """Return the arguments of a method of the estimator that learns."""
+        if sample_weight is None:
+            return {}
+        if get_config()["enable_metadata_routing"]:
+            routed = process_routing(self, method, sample_weight=sample_weight)
+            return routed["estimator"][method]
+        path, _ = _path_and_learner(self.estimator)
+        return {f"{path}sample_weight": sample_weight}
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return which metadata the estimator receives.
+
+        Returns
+        -------
+        MetadataRouter
+            `fit` and `partial_fit` pass their metadata on to those of the estimator.
+        """
+        mapping = MethodMapping()
+        mapping.add(caller="fit", callee="fit")
+        mapping.add(caller="partial_fit", callee="partial_fit")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        return router.add(estimator=self.estimator, method_mapping=mapping)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most likely label of each sample, or the label for unknown samples.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples, as the estimator takes them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            `unknown_label` where `score_samples` is below `rate`, else the label with the largest
+            probability.
+        """
+        known, probabilities, shares = self._judge(X)
+        unknown = self._check_unknown_label(known, "the classes learned")
+        labels = known[probabilities.argmax(axis=1)]
+        # The type of the result has room for the longer label.
+        return np.where(shares < self.rate, unknown, labels)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probabilities of the classes, and of the label for unknown samples.
+
+        The odds of `unknown_label` against the most likely class are `rate` divided by
+        `score_samples`. So the label that `predict` returns has the largest probability.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples, as the estimator takes them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            One column per entry of `classes_`.
+        """
+        known, probabilities, shares = self._judge(X)
+        unknown = self._check_unknown_label(known, "the classes learned")
+        largest = probabilities.max(axis=1)
+        unknown_weights = self.rate * largest
+        known_weights = shares[:, None] * probabilities
+        column = np.searchsorted(known, unknown[0])
+        weights = np.insert(known_weights, column, unknown_weights, axis=1)
+        return weights / weights.sum(axis=1, keepdims=True)
+
+    def score_samples(self, X: Any) -> NDArray[np.float64]:
+        """Return how usual each sample is among new samples of the classes it may belong to.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples, as the estimator takes them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Estimated share, in [0, 1], of new samples of these classes whose novelty score is not
+            higher: a p-value. It is the geometric mean of the shares of the classes, weighted by
+            their probabilities.
+        """
+        _, _, shares = self._judge(X)
+        return shares
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy, for which labels that were not learned count as unknown.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples, as the estimator takes them.
+        y : array-like of shape (n_samples,)
+            Labels. A sample whose label was not learned is right if `predict` returns
+            `unknown_label`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights.
+
+        Returns
+        -------
+        float
+            Share of the samples that are predicted correctly.
+        """
+        predictions = self.predict(X)
+        labels = check_targets(y, self.classes_, "y")
+        is_known = np.isin(labels, self.classes_)
+        expected = np.where(is_known, labels, self.unknown_label)
+        return float(accuracy_score(expected, predictions, sample_weight=sample_weight))
+
+    def _judge(self, X):
+        """Return the labels and the probabilities of the known classes, and the shares.
+
+        The shares are those of `score_samples`.
+        """
+        check_is_fitted(self)
+        features = in_memory(X, "X")
+        learner = self.estimator_
+        while isinstance(learner, Pipeline):
+            # Another thread may replace the steps meanwhile: read them once.
+            *transformers, (_, learner) = learner.steps
+            features = _transformed(transformers, features)
+        # A copy keeps its state, even if another thread learns meanwhile.
+        learner = copy(learner)
+        probabilities = learner.predict_proba(features)
+        scores = learner.score_samples(features)
+        state = learner._learned_state()
+        distributions = ScoreDistributions.from_left_out(left_out_scores(state))
+        # The left-out samples of a class decide once `rate` is a share of them.
+        shares = distributions.shares_below(scores, 1.0 / self.rate)
+        logarithms = np.log(np.maximum(shares, _LEAST_SHARE))
+        mean_logarithms = np.sum(probabilities * logarithms, axis=1)
+        return state.classes, probabilities, np.exp(mean_logarithms)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Labels seen or declared, and the label for unknown samples, sorted."""
+        known = self._learned("classes_")
+        unknown = self._check_unknown_label(known, "the classes learned")
+        return np.union1d(known, unknown)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features seen by the estimator."""
+        return self._learned("n_features_in_")
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Names of the features seen by the estimator."""
+        return self._learned("feature_names_in_")
+
+    def _learned(self, name):
+        """Return an attribute of the fitted estimator."""
+        check_is_fitted(self)
+        return getattr(self.estimator_, name)
+
+    def __sklearn_is_fitted__(self):
+        """Whether anything has been learned."""
+        return "estimator_" in vars(self)
+
+    def __sklearn_tags__(self):
+        """Return scikit-learn's tags, with those of the estimator for its input."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+
+def _path_and_learner(estimator):
+    """Return the last step of nested pipelines, and the prefix of its parameters."""
+    path = ""
+    while isinstance(estimator, Pipeline):
+        name, estimator = estimator.steps[-1]
+        path = f"{path}{name}__"
+    return path, estimator
+
+
+def _transformed(steps, X):
+    """Apply fitted transformers to samples, one after another."""
+    for _, transformer in steps:
+        if transformer is not None and transformer != "passthrough":
+            X = transformer.transform(X)
+    return X

@@ -1,0 +1,513 @@
+"""A label for unknown samples: judged by class, in streams and pipelines, with any labels."""
+
+import re
+import textwrap
+import warnings
+from copy import deepcopy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.stats import t as student_t
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
+from sklearn.utils import estimator_checks
+
+from ffnb_sklearn import (
+    FFNBClassifier,
+    NaiveIncrementalClassifier,
+    OpenSetClassifier,
+    evaluate_prequential,
+    evaluate_stream,
+    load,
+    make_continual_pipeline,
+    save,
+)
+from ffnb_sklearn._base.open_set import ScoreDistributions, left_out_scores
+from ffnb_sklearn.metrics import false_alarm_rate, unknown_recall
+from tests.separated_classes import CODES, NAMES, X, learned, of, unchanged
+
+PAGE = Path(__file__).parents[1] / "docs" / "user_guide" / "open_set.rst"
+
+
+def small(**parameters):
+    """Return a classifier of few neurons."""
+    return FFNBClassifier(shared_band_size=10, random_state=0, **parameters)
+
+
+def open_set(estimator=None, **parameters):
+    return OpenSetClassifier(estimator or small(), **parameters)
+
+
+def known_labels(codes, known, unknown_label=-1):
+    """Return labels in which those that are not known are replaced."""
+    return np.where(np.isin(codes, known), codes, unknown_label)
+
+
+# ---- distributions of the scores
+
+
+def test_few_left_out_samples_are_shrunk_to_those_of_all_classes():
+    scores = [-np.exp([-0.8, -1.0, -1.2]), -np.exp([-2.0, -2.4]), np.empty(0)]
+    distributions = ScoreDistributions.from_left_out(scores)
+    within = (0.04 + 0.08) / 2
+    errors = np.array([within / 3, within / 2])
+    means = np.array([1.0, 2.2])
+    between = means.var(ddof=1) - errors.mean()
+    weights = 1 / (between + errors)
+    centre = weights @ means / weights.sum()
+    shrunk = centre + between / (between + errors) * (means - centre)
+    assert_allclose(distributions.means, [*shrunk, centre])
+    errors_of_prediction = [*(1 / (1 / between + 1 / errors)), between]
+    assert_allclose(distributions.deviations, np.sqrt(within + np.array(errors_of_prediction)))
+    # Degrees of freedom: two and one.
+    priors = student_t.cdf((0.9 - distributions.means) / distributions.deviations, 3)
+    shares = distributions.shares_below(np.array([-np.exp(-0.9)]), 20.0)
+    assert_allclose(shares, [(np.array([1, 0, 0]) + 20 * priors) / np.array([23, 22, 20])])
+
+
+def test_many_left_out_samples_decide_alone():
+    values = np.sort(-np.random.default_rng(0).gamma(2.0, size=2000))
+    distributions = ScoreDistributions.from_left_out([values, 3.0 * values])
+    thresholds = np.quantile(values, [0.05, 0.5])
+    assert_allclose(distributions.shares_below(thresholds, 20.0)[:, 0], [0.05, 0.5], atol=0.01)
+    assert_allclose(
+        distributions.shares_below(3.0 * thresholds, 20.0)[:, 1], [0.05, 0.5], atol=0.01
+    )
+
+
+def test_shares_without_left_out_samples_are_1():
+    for scores in ([np.empty(0)], [np.array([-1.0]), np.array([-2.0])]):
+        distributions = ScoreDistributions.from_left_out(scores)
+        assert_array_equal(distributions.shares_below(np.array([-5.0, 0.0]), 20.0), 1.0)
+
+
+def test_equal_scores_are_no_division_by_zero():
+    distributions = ScoreDistributions.from_left_out([np.zeros(3), np.zeros(2)])
+    shares = distributions.shares_below(np.array([0.0, -1.0]), 20.0)
+    assert (shares[0] > 0.4).all()
+    assert (shares[1] < 0.05).all()
+
+
+# ---- what is predicted
+
+
+def test_unknown_classes_get_the_label_until_they_are_learned():
+    clf = learned(open_set(), [0, 1], [2, 3])
+    assert_array_equal(clf.classes_, [-1, 0, 1, 2, 3])
+    predictions = clf.predict(X)
+    assert false_alarm_rate(known_labels(CODES, range(4)), predictions) < 0.1
+    assert unknown_recall(known_labels(CODES, range(4)), predictions) > 0.9
+    learned(clf, [4, 5])
+    assert_array_equal(clf.classes_, [-1, 0, 1, 2, 3, 4, 5])
+    assert np.mean(clf.predict(of(4, 5)) == np.repeat([4, 5], 20)) > 0.9
+    assert np.mean(clf.predict(of(6, 7)) == -1) > 0.9
+    clf.estimator_.forget([4])
+    assert_array_equal(clf.classes_, [-1, 0, 1, 2, 3, 5])
+    assert np.mean(clf.predict(of(4)) == -1) > 0.7
+
+
+def test_predictions_probabilities_and_scores_agree():
+    clf = learned(open_set(), [0, 1], [2])
+    probabilities = clf.predict_proba(X)
+    shares = clf.score_samples(X)
+    predictions = clf.predict(X)
+    assert probabilities.shape == (160, 4)
+    assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert_array_equal(clf.classes_[probabilities.argmax(axis=1)], predictions)
+    assert_array_equal(predictions == -1, shares < 0.05)
+    # Odds against the most likely class.
+    known = clf.estimator_.predict_proba(X)
+    odds = probabilities[:, 0] / probabilities[:, 1:].max(axis=1)
+    assert_allclose(odds[shares > 0], 0.05 / shares[shares > 0])
+    # Among the known classes the probabilities keep their ratios.
+    among_known = probabilities[:, 1:][shares > 1e-6]
+    among_known = among_known / among_known.sum(axis=1, keepdims=True)
+    assert_allclose(among_known, known[shares > 1e-6])
+    is_known = predictions != -1
+    assert_array_equal(predictions[is_known], clf.estimator_.predict(X)[is_known])
+
+
+def test_scores_are_geometric_means_of_the_shares_of_the_classes():
+    clf = learned(open_set(rate=0.1), [0, 1], [2])
+    ffnb = clf.estimator_
+    values = left_out_scores(ffnb._state)
+    assert [len(scores) for scores in values] == [20, 20, 20]
+    shares = ScoreDistributions.from_left_out(values).shares_below(ffnb.score_samples(X), 10.0)
+    expected = np.prod(shares ** ffnb.predict_proba(X), axis=1)
+    assert_allclose(clf.score_samples(X), expected, atol=1e-12)
+
+
+def test_score_counts_labels_that_were_not_learned_as_unknown():
+    clf = learned(open_set(), [0, 1])
+    expected = np.mean(clf.predict(X) == known_labels(CODES, [0, 1]))
+    assert clf.score(X, CODES) == pytest.approx(expected)
+    assert expected > 0.9
+    weights = np.where(CODES < 2, 1.0, 0.0)
+    is_right = clf.predict(of(0, 1)) == CODES[CODES < 2]
+    assert clf.score(X, CODES, weights) == pytest.approx(is_right.mean())
+    assert clf.score(X, known_labels(CODES, [0, 1])) == clf.score(X, CODES)
+
+
+def test_the_rate_may_change_after_learning():
+    clf = learned(open_set(), [0, 1, 2])
+    n_unknown = []
+    for rate in (1e-6, 0.05, 0.5, 0.999):
+        clf.set_params(rate=rate)
+        n_unknown.append(np.sum(clf.predict(of(0, 1, 2)) == -1))
+    assert n_unknown == sorted(n_unknown)
+    assert n_unknown[0] == 0
+    assert 15 < n_unknown[2] < 45
+    assert n_unknown[3] > 55
+
+
+@pytest.mark.parametrize(("way", "most"), [("fit", 0.1), ("tasks", 0.15)])
+def test_the_rate_holds_for_small_and_for_large_classes(way, most):
+    """Classes of 5, 15 and 100 digits. Rows that are classified wrongly are left out."""
+    digits, y = load_digits(return_X_y=True)
+    sizes = dict(zip(range(8), [5, 15, 100] * 3, strict=False))
+    alarms = {5: [], 15: [], 100: []}
+    alarms_of_one_threshold = []
+    found = []
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(y))
+        train = np.concatenate([order[y[order] == c][:n] for c, n in sizes.items()])
+        test = np.setdiff1d(order, train)
+        clf = OpenSetClassifier(small())
+        for task in [range(8)] if way == "fit" else [(0, 1), (2, 3, 4), (5, 6, 7)]:
+            now = train[np.isin(y[train], task)]
+            clf.partial_fit(digits[now], y[now])
+        is_alarm = clf.predict(digits[test]) == -1
+        is_right = clf.estimator_.predict(digits[test]) == y[test]
+        found.append(is_alarm[y[test] > 7].mean())
+        is_low = clf.estimator_.score_samples(digits[test]) < clf.estimator_.novelty_threshold(0.05)
+        for label, size in sizes.items():
+            members = (y[test] == label) & is_right
+            alarms[size].append(is_alarm[members].mean())
+            if size == 100:
+                alarms_of_one_threshold.append(is_low[members].mean())
+    assert 0.02 < np.mean(alarms[5]) < most
+    assert 0.025 < np.mean(alarms[15]) < 0.1
+    assert 0.025 < np.mean(alarms[100]) < 0.1
+    assert np.mean(alarms_of_one_threshold) < 0.01
+    assert np.mean(found) > 0.7
+
+
+def test_nothing_is_unknown_before_a_class_has_two_samples():
+    clf = open_set().partial_fit(X[:1], [3])
+    assert_array_equal(clf.predict(X), 3)
+    assert_array_equal(clf.score_samples(X), 1.0)
+    clf.partial_fit(X[20:21], [1])
+    assert -1 not in clf.predict(X)
+    clf.partial_fit(X[1:20], np.full(19, 3))
+    assert np.mean(clf.predict(of(4, 5, 6, 7)) == -1) > 0.5
+
+
+# ---- labels
+
+
+@pytest.mark.parametrize(
+    ("labels", "unknown_label"),
+    [
+        (NAMES[CODES], "unknown, a label longer than others"),
+        (NAMES.astype(object)[CODES], "?"),
+        (CODES + 10, np.int64(3)),
+        (CODES.astype(float), 99.0),
+        (CODES > 100, True),
+    ],
+)
+def test_labels_of_each_kind(labels, unknown_label):
+    clf = learned(open_set(unknown_label=unknown_label), [0, 1], y=labels)
+    known = np.unique(labels[CODES < 2])
+    assert_array_equal(clf.classes_, np.unique([*known.tolist(), unknown_label]))
+    predictions = clf.predict(X)
+    assert np.mean(predictions[CODES > 1] == unknown_label) > 0.9
+    assert np.isin(predictions[CODES < 2], known).mean() > 0.9
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize(
+    ("labels", "unknown_label", "message"),
+    [
+        (CODES, 5, "unknown_label must differ from the labels of all classes; got 5, .* in y"),
+        (NAMES[CODES], "Zoe", "unknown_label must differ .* got 'Zoe'"),
+        (NAMES[CODES], -1, "unknown_label must hold labels of the kind seen before, str .*number"),
+        (CODES, "?", "unknown_label must hold labels of the kind seen before, number .* str"),
+        (CODES, 0.5, "unknown_label must hold whole numbers"),
+        (CODES, None, "'unknown_label' parameter of OpenSetClassifier"),
+    ],
+)
+def test_an_unknown_label_that_is_no_label_of_its_own_is_refused(
+    method, labels, unknown_label, message
+):
+    clf = open_set(unknown_label=unknown_label)
+    with pytest.raises(ValueError, match=message):
+        getattr(clf, method)(X, labels)
+    assert not hasattr(clf, "estimator_")
+
+
+def test_a_refused_task_changes_nothing():
+    clf = learned(open_set(), [0, 1])
+    with unchanged(clf), unchanged(clf.estimator_):
+        with pytest.raises(ValueError, match=r"unknown_label must differ .* which is in y"):
+            clf.partial_fit(X[:2], [7, -1])
+        with pytest.raises(ValueError, match=r"unknown_label must differ .* which is in classes"):
+            clf.partial_fit(X[:2], [7, 7], classes=[7, -1])
+        with pytest.raises(ValueError, match="y must hold labels of the kind seen before"):
+            clf.partial_fit(X[:2], ["a", "b"])
+        with pytest.raises(ValueError, match="requires y to be passed"):
+            clf.partial_fit(X[:2], None)
+        with pytest.raises(ValueError, match="X has 2 features"):
+            clf.partial_fit(X[:2, :2], [7, 7])
+        with pytest.raises(ValueError, match="NaN"):
+            clf.fit(np.full((2, 6), np.nan), [7, 7])
+
+
+def test_an_unknown_label_that_becomes_a_class_is_noticed():
+    clf = learned(open_set(), [0, 1]).set_params(unknown_label=1)
+    for name in ("predict", "predict_proba"):
+        with pytest.raises(ValueError, match="got 1, which is in the classes learned"):
+            getattr(clf, name)(X)
+    clf.set_params(unknown_label="?")
+    with pytest.raises(ValueError, match="of the kind seen before, number as in"):
+        clf.predict(X)
+    assert -7 in clf.set_params(unknown_label=-7).predict(X)
+
+
+def test_declared_labels_have_columns():
+    clf = open_set().partial_fit(of(0, 1), CODES[CODES < 2], classes=[5])
+    assert_array_equal(clf.classes_, [-1, 0, 1, 5])
+    assert_array_equal(clf.predict_proba(X)[:, 3], 0.0)
+
+
+# ---- estimators and parameters
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        NaiveIncrementalClassifier(),
+        GaussianNB(),
+        make_pipeline(Normalizer(), GaussianNB()),
+        make_continual_pipeline(NaiveIncrementalClassifier()),
+    ],
+)
+def test_an_estimator_without_left_out_scores_is_refused(estimator):
+    with pytest.raises(ValueError, match="estimator must be an FFNBClassifier, or a pipeline"):
+        open_set(estimator).fit(X, CODES)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"rate": 0.0}, "'rate' parameter of OpenSetClassifier"),
+        ({"rate": 1.0}, "'rate' parameter"),
+        ({"rate": "auto"}, "'rate' parameter"),
+        ({"estimator": Normalizer()}, "'estimator' parameter"),
+    ],
+)
+def test_invalid_parameters_are_refused(parameters, message):
+    clf = open_set().set_params(**parameters)
+    with pytest.raises(ValueError, match=message):
+        clf.fit(X, CODES)
+
+
+def test_the_estimator_is_cloned_and_prepares_thresholds():
+    estimator = make_continual_pipeline(Normalizer(), small())
+    clf = open_set(estimator).fit(X, CODES)
+    assert clf.estimator is estimator
+    assert not hasattr(estimator, "classes_")
+    assert estimator[-1].novelty is False
+    assert clf.estimator_[-1].novelty is True
+    assert clf.estimator_[-1].novelty_threshold(0.05) < 0.0
+    first = clf.estimator_
+    clf.fit(X[:, :4], CODES)
+    assert clf.estimator_ is not first
+    assert clf.n_features_in_ == 4
+
+
+def test_it_is_not_fitted_at_first():
+    clf = open_set()
+    for name in ("predict", "predict_proba", "score_samples"):
+        with pytest.raises(NotFittedError):
+            getattr(clf, name)(X)
+    with pytest.raises(NotFittedError):
+        clf.score(X, CODES)
+    assert not hasattr(clf, "classes_")
+    assert not hasattr(clf, "n_features_in_")
+
+
+def test_copies_are_independent():
+    clf = learned(open_set(), [0, 1])
+    copy = deepcopy(clf)
+    before = clf.predict_proba(X)
+    learned(copy, [2, 3])
+    assert_array_equal(clf.predict_proba(X), before)
+    assert not hasattr(clone(clf), "estimator_")
+
+
+def test_grid_search_over_the_rate_and_the_estimator():
+    grid = {"rate": [0.01, 0.4], "estimator__shrinkage": [0.5, 1.0]}
+    search = GridSearchCV(open_set(), grid, cv=2, error_score="raise").fit(X, CODES)
+    # All rows are of known classes.
+    assert search.best_params_["rate"] == 0.01
+    assert search.best_estimator_.score(X, CODES) > 0.9
+
+
+def test_names_of_features_and_sparse_rows():
+    pandas = pytest.importorskip("pandas")
+    names = [f"column {i}" for i in range(6)]
+    clf = open_set().fit(pandas.DataFrame(X, columns=names), CODES)
+    assert_array_equal(clf.feature_names_in_, names)
+    dense = open_set().fit(X, CODES)
+    assert not hasattr(dense, "feature_names_in_")
+    rows = sparse.csr_array(X)
+    assert_allclose(open_set().fit(rows, CODES).predict_proba(rows), dense.predict_proba(X))
+
+
+# ---- pipelines, streams, files
+
+
+@pytest.mark.parametrize("make", [make_continual_pipeline, make_pipeline])
+def test_around_a_pipeline_and_in_a_pipeline(make):
+    outer = make(Normalizer(), OpenSetClassifier(small()))
+    inner = OpenSetClassifier(make(Normalizer(), small()))
+    nested = OpenSetClassifier(
+        make(FunctionTransformer(), make("passthrough", Normalizer(), small()))
+    )
+    now = CODES < 5
+    expected = OpenSetClassifier(small()).fit(Normalizer().transform(X[now]), CODES[now])
+    for model in (outer, inner, nested):
+        model.fit(X[now], CODES[now])
+        assert_array_equal(model.predict(X), expected.predict(Normalizer().transform(X)))
+        assert_array_equal(
+            model.predict_proba(X), expected.predict_proba(Normalizer().transform(X))
+        )
+        assert hasattr(model, "partial_fit") == (make is make_continual_pipeline)
+
+
+def test_transformers_run_once_per_prediction():
+    n_calls = 0
+
+    def count(rows):
+        nonlocal n_calls
+        n_calls += 1
+        return rows
+
+    clf = open_set(make_continual_pipeline(FunctionTransformer(count), small())).fit(X, CODES)
+    n_calls = 0
+    clf.predict_proba(X)
+    assert n_calls == 1
+
+
+def test_a_stream_row_by_row():
+    order = np.random.default_rng(0).permutation(len(X))
+    result = evaluate_prequential(open_set(), X[order], CODES[order], batch_size=4)
+    assert result.accuracy > 0.5
+    assert_array_equal(result.estimator.classes_, [-1, *range(8)])
+    # The first rows of a class are unknown, and its later rows are not.
+    late = result.is_correct[-40:]
+    assert late.mean() > 0.85
+
+
+def test_a_stream_of_tasks():
+    digits, y = load_digits(return_X_y=True)
+    result = evaluate_stream(
+        open_set(), digits[:900], y[:900], digits[900:], y[900:], classes_per_task=2
+    )
+    assert result.final_accuracy > 0.8
+
+
+def test_a_saved_classifier_goes_on(tmp_path):
+    pipeline = make_continual_pipeline(StandardScaler(), small())
+    with warnings.catch_warnings():
+        # The scaler is frozen: here that is wanted.
+        warnings.simplefilter("ignore")
+        clf = learned(open_set(pipeline, unknown_label="?"), [0, 1], y=NAMES[CODES])
+    save(clf, tmp_path / "model.ffnb")
+    loaded = load(tmp_path / "model.ffnb")
+    assert loaded.get_params()["unknown_label"] == "?"
+    for model in (clf, loaded):
+        learned(model, [2, 3], y=NAMES[CODES])
+    assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
+    assert_array_equal(loaded.classes_, clf.classes_)
+    save(open_set(), tmp_path / "fresh.ffnb")
+    assert not hasattr(load(tmp_path / "fresh.ffnb"), "estimator_")
+
+
+@pytest.mark.skipif(not PAGE.is_file(), reason="the package is installed without its documentation")
+def test_the_script_of_the_guide_runs(capsys):
+    (script,) = re.findall(
+        r"^\.\. code-block:: python\n\n((?:(?: {3}.*)?\n)+)", PAGE.read_text("utf-8"), re.MULTILINE
+    )
+    exec(textwrap.dedent(script), {})
+    *classes, accuracy = capsys.readouterr().out.split()
+    assert " ".join(classes) == "['barbera', 'barolo', 'grignolino', 'unknown']"
+    assert float(accuracy) > 0.93
+
+
+# ---- weights and metadata
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize(
+    "estimator", [small(), make_continual_pipeline(Normalizer(), small())], ids=["alone", "last"]
+)
+def test_weights_reach_the_last_step(method, estimator):
+    weights = np.where(np.arange(160) % 2, 2.0, 1.0)
+    clf = getattr(open_set(estimator), method)(X, CODES, sample_weight=weights)
+    last = clf.estimator_[-1] if isinstance(estimator, Pipeline) else clf.estimator_
+    assert_array_equal(last.class_counts_, np.full(8, 30.0))
+
+
+def test_weights_are_routed_where_they_are_requested():
+    weights = np.full(160, 2.0)
+    with config_context(enable_metadata_routing=True):
+        asking = small().set_fit_request(sample_weight=True)
+        asking.set_partial_fit_request(sample_weight=True)
+        for estimator in (asking, make_continual_pipeline(Normalizer(), asking)):
+            clf = open_set(estimator).partial_fit(X, CODES, sample_weight=weights)
+            last = clf.estimator_[-1] if isinstance(estimator, Pipeline) else clf.estimator_
+            assert_array_equal(last.class_counts_, np.full(8, 40.0))
+        with pytest.raises(ValueError, match=r"sample_weight.* are passed but are not explicitly"):
+            open_set(small()).fit(X, CODES, sample_weight=weights)
+
+
+# ---- scikit-learn's checks
+
+COLUMN = "Probabilities have a column for the label of unknown samples, which is in `classes_`."
+EXPECTED_FAILURES = {
+    "check_classifiers_train": COLUMN,
+    "check_estimator_sparse_array": COLUMN,
+    "check_estimator_sparse_matrix": COLUMN,
+    "check_classifiers_classes": "Text labels need a text as `unknown_label`.",
+}
+
+
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
+@pytest.mark.parametrize(
+    "estimator",
+    [small(), make_continual_pipeline(Normalizer(), small())],
+    ids=["alone", "pipeline"],
+)
+def test_check_estimator(estimator):
+    expected = dict(EXPECTED_FAILURES)
+    results = estimator_checks.check_estimator(
+        OpenSetClassifier(estimator), expected_failed_checks=expected, on_fail=None, on_skip=None
+    )
+    assert [one for one in results if one["status"] == "failed"] == []
+    failed = {one["check_name"] for one in results if one["status"] == "xfail"}
+    assert failed <= set(expected)
+    assert failed >= {"check_classifiers_train", "check_classifiers_classes"}
+    assert len(results) > 60
+    name = "OpenSetClassifier"
+    estimator_checks.check_param_validation(name, OpenSetClassifier(estimator))
+    estimator_checks.check_dataframe_column_names_consistency(name, OpenSetClassifier(estimator))
