@@ -29,6 +29,12 @@ def wide(rows):
     return hstack([csr_array(rows), csr_array((len(rows), 3000))], format="csr")
 
 
+def overlapping():
+    """Rows of the eight classes, whose means are at a fifth of their distances."""
+    means = np.array([of(c).mean(0) for c in range(8)])
+    return X - 0.8 * means[CODES]
+
+
 def left_out(model):
     """Values that are kept, by class in order of arrival."""
     return [one.values for one in model._state.model.left_out]
@@ -45,7 +51,7 @@ def novelty_auroc(model, new):
 def test_left_out_digits():
     areas = [novelty_auroc(FFNBClassifier(random_state=0), pair) for pair in PAIRS]
     assert np.mean(areas) >= 0.98
-    assert min(areas) >= 0.97
+    assert min(areas) >= 0.96
 
 
 @pytest.mark.parametrize("head", ["ovo", "ova"])
@@ -53,11 +59,13 @@ def test_every_classifier_has_scores(head):
     assert novelty_auroc(FFNBClassifier(classifier=head, random_state=0), (4, 5)) > 0.95
 
 
-def test_it_is_the_ratio_of_two_distances():
+def test_it_is_the_ratio_of_two_distances_over_the_norm_of_the_probabilities():
     plain = {"shared_band_size": 0, "band_size": 0, "rank": None}
-    model = estimator(shrinkage=0.3, epsilon=0.2, **plain).fit(X, CODES)
-    scatters = [np.cov(of(c).T, ddof=0) for c in range(8)]
-    means = np.array([of(c).mean(0) for c in range(8)])
+    rows = overlapping()
+    model = estimator(shrinkage=0.3, epsilon=0.2, **plain).fit(rows, CODES)
+    members = [rows[CODES == c] for c in range(8)]
+    scatters = [np.cov(each.T, ddof=0) for each in members]
+    means = np.array([each.mean(0) for each in members])
     pooled = np.mean(scatters, axis=0)
     variances = np.diag(pooled)
     penalties = variances + np.sort(variances)[(N_FEATURES - 1) // 2]
@@ -65,7 +73,8 @@ def test_it_is_the_ratio_of_two_distances():
     total = pooled + np.cov(means.T, ddof=0) + ridge
 
     def distances(centre, covariance):
-        return np.einsum("ij,ij->i", (X - centre) @ np.linalg.inv(covariance), X - centre)
+        deviations = rows - centre
+        return np.einsum("ij,ij->i", deviations @ np.linalg.inv(covariance), deviations)
 
     nearest = np.min(
         [
@@ -74,8 +83,14 @@ def test_it_is_the_ratio_of_two_distances():
         ],
         axis=0,
     )
-    from_all = distances(X.mean(0), total)
-    assert_allclose(model.score_samples(X), -nearest / (from_all + from_all.mean()), rtol=1e-8)
+    from_all = distances(rows.mean(0), total)
+    # Without the share that an event that no sample showed adds to all classes.
+    unseen = 1.0 / (len(rows) + 2.0)
+    probabilities = (model.predict_proba(rows) - unseen / 8.0) / (1.0 - unseen)
+    norms = np.linalg.norm(probabilities, axis=1)
+    assert norms.min() < 0.6
+    expected = -nearest / (from_all + from_all.mean()) / norms
+    assert_allclose(model.score_samples(rows), expected, rtol=1e-8)
 
 
 @pytest.mark.parametrize(

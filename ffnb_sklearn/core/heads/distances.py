@@ -141,10 +141,12 @@ class GaussianDistances(Head):
         linear, squares = self.terms(deviations)
         scores = linear.add_(squares, alpha=0.5)
         nearest = scores.argmax(1, keepdim=True)
-        temperatures = squares.gather(1, nearest)
-        temperatures.mul_(self.own_temperature)
-        temperatures.add_(self.temperature)
+        temperatures = self.temperatures(squares.gather(1, nearest))
         return scores.div_(temperatures)
+
+    def temperatures(self, squares_of_nearest: torch.Tensor) -> torch.Tensor:
+        """Return the temperatures, given squared lengths in the own axes of the nearest class."""
+        return self.temperature + self.own_temperature * squares_of_nearest
 
     def most_likely(self, x: Rows, order: torch.Tensor) -> torch.Tensor:
         """Return the class of the highest score; single precision decides if it suffices."""
