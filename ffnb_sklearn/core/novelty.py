@@ -286,7 +286,8 @@ class RelativeDistances:
         temperatures = self.distances.temperatures(squares_of_nearest)
         largest = log_ratios.amax(1, keepdim=True)
         logits = (log_ratios - largest) / temperatures[:, None]
-        return torch.softmax(logits, 1).norm(dim=1)
+        probabilities = torch.softmax(logits, 1)
+        return probabilities.square().sum(1).sqrt()
 
     def _score(
         self, nearest: torch.Tensor, from_all: torch.Tensor, certainty: torch.Tensor

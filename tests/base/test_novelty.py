@@ -63,7 +63,7 @@ def test_it_is_the_ratio_of_two_distances_over_the_norm_of_the_probabilities():
     plain = {"shared_band_size": 0, "band_size": 0, "rank": None}
     rows = overlapping()
     model = estimator(shrinkage=0.3, epsilon=0.2, **plain).fit(rows, CODES)
-    members = [rows[CODES == c] for c in range(8)]
+    members = np.split(rows, 8)
     scatters = [np.cov(each.T, ddof=0) for each in members]
     means = np.array([each.mean(0) for each in members])
     pooled = np.mean(scatters, axis=0)
