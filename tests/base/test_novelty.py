@@ -5,6 +5,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array, hstack
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
@@ -173,14 +174,11 @@ def test_a_threshold_has_about_its_rate_of_false_alarms(pairs):
     assert np.mean(scores < np.quantile(model.score_samples(A), 0.05)) > 0.15
 
 
-def without(model, rows, labels, weights, number):
-    """Score of a sample to a model that has not learned it, but has the choice of one that has."""
+def without(model, rows, labels, number):
+    """Score of a sample to a model that has not learned it."""
     others = np.arange(len(rows)) != number
-    rest = clone(model).fit(rows[others], labels[others], sample_weight=weights[others])
-    sample = torch.as_tensor(rows[[number]])
-    rest = rest._state.model
-    rest.cache["solution"] = prediction.solve_once(model._state.model, sample.device)
-    return float(prediction.likeness(rest, sample)[0])
+    rest = clone(model).set_params(novelty=False).fit(rows[others], labels[others])
+    return rest.score_samples(rows[[number]])[0]
 
 
 @pytest.mark.parametrize("shared_band_size", [0, 30])
@@ -188,10 +186,10 @@ def without(model, rows, labels, weights, number):
 def test_left_out_scores_are_those_of_models_without_the_samples(shrinkage, shared_band_size):
     parameters = {"shrinkage": shrinkage, "shared_band_size": shared_band_size, "rank": None}
     model = estimator(novelty=True, epsilon=0.1, **parameters)
-    rows, labels, ones = X[:60], CODES[:60], np.ones(60)
+    rows, labels = overlapping()[:60], CODES[:60]
     model.fit(rows, labels)
-    expected = np.array([without(model, rows, labels, ones, number) for number in range(60)])
-    # Each covariance keeps its divisor.
+    expected = np.array([without(model, rows, labels, number) for number in range(60)])
+    # Each covariance keeps its divisor, and ridge and temperature are those of all samples.
     for values, label in zip(left_out(model), range(3), strict=True):
         assert_allclose(values, np.sort(expected[labels == label]), rtol=0.08)
     # Scores of samples that were learned are higher.
@@ -202,8 +200,9 @@ def test_left_out_scores_are_those_of_models_without_the_samples(shrinkage, shar
 def test_left_out_scores_follow_from_moments_without_the_samples(covariance):
     parameters = {"shrinkage": 0.3, "epsilon": 0.2, "shared_band_size": 0, "rank": None}
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 60)
+    rows = overlapping()[:60]
     model = estimator(novelty=True, covariance=covariance, **parameters)
-    model.fit(X[:60], CODES[:60], sample_weight=weights)
+    model.fit(rows, CODES[:60], sample_weight=weights)
     relative = prediction.relative_distances(model._state.model, torch.device("cpu"))
     total = weights.sum()
     class_weights = np.bincount(CODES[:60], weights)
@@ -218,8 +217,9 @@ def test_left_out_scores_follow_from_moments_without_the_samples(covariance):
         return np.linalg.inv(0.5 * (lengths - own[:, None] - own))
 
     shared, pooled = matrix(relative.shared), matrix(relative.total)
-    centre = weights @ X[:60] / total
-    means = np.array([weights[CODES[:60] == c] @ of(c) for c in range(3)]) / class_weights[:, None]
+    centre = weights @ rows / total
+    sums = [weights[CODES[:60] == c] @ rows[CODES[:60] == c] for c in range(3)]
+    means = np.array(sums) / class_weights[:, None]
     axes = np.split(relative.distances.rows, np.cumsum(relative.distances.lengths)[:-1])
     inner = [np.linalg.inv(np.linalg.inv(shared) - own.T @ own) for own in axes]
 
@@ -227,21 +227,30 @@ def test_left_out_scores_follow_from_moments_without_the_samples(covariance):
         n = class_weights[label]
         z = x - means[label]
         outer = share * weight * n / (n - weight) * np.outer(z, z)
-        distances = []
+        distances, in_own_axes = [], []
         for c in range(3):
-            covariance = inner[c] - 0.3 * outer / total
             deviation = x - means[c]
+            length = deviation @ np.linalg.solve(shared, deviation)
+            in_own_axes.append(length - deviation @ np.linalg.solve(inner[c], deviation))
+            covariance = inner[c] - 0.3 * outer / total
             if c == label:
                 covariance = covariance - 0.7 * outer / n
                 deviation = n / (n - weight) * z
+                length = deviation @ np.linalg.solve(shared - 0.3 * outer / total, deviation)
             distances.append(deviation @ np.linalg.solve(covariance, deviation))
+            if c == label:
+                in_own_axes[c] = length - distances[c]
         t = x - centre
         growth = total / (total - weight)
         spread = pooled - share * weight * growth / total * np.outer(t, t)
         from_all = growth**2 * t @ np.linalg.solve(spread, t)
-        return -min(distances) / (from_all + relative.mean_distance)
+        head = relative.distances
+        square = in_own_axes[np.argmin(distances)]
+        temperature = head.temperature + head.own_temperature * square
+        norm = np.linalg.norm(softmax(-0.5 * np.array(distances) / temperature))
+        return -min(distances) / (from_all + relative.mean_distance) / norm
 
-    scores = [left_out_score(*one) for one in zip(X[:60], CODES[:60], weights, strict=True)]
+    scores = [left_out_score(*one) for one in zip(rows, CODES[:60], weights, strict=True)]
     for label, values in enumerate(left_out(model)):
         members = CODES[:60] == label
         order = np.argsort(np.array(scores)[members])
