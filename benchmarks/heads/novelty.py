@@ -1,9 +1,10 @@
 """Measure how well samples of unseen classes are told from those of the classes learned.
 
-`score_samples` of FFNB and its two factors are compared with scores that need all training rows at
-once: Mahalanobis distances with a pooled covariance, relative Mahalanobis distances, the distance
-to the k-th neighbour, and the largest logit of a logistic regression. Text embeddings are measured
-if ``wordllama`` is installed, and further feature files, such as rows of glyphs, if they are given.
+`score_samples` of FFNB and the two scores that it combines are compared with scores that need all
+training rows at once: Mahalanobis distances with a pooled covariance, relative Mahalanobis
+distances, the distance to the k-th neighbour, and the largest logit of a logistic regression. Text
+embeddings are measured if ``wordllama`` is installed, and further feature files, such as rows of
+glyphs, if they are given.
 
     python -m benchmarks.heads.novelty --out novelty.md novelty.csv
     python -m benchmarks.heads.novelty --features glyphs.npz
@@ -13,10 +14,12 @@ if ``wordllama`` is installed, and further feature files, such as rows of glyphs
 import random
 import re
 import warnings
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import torch
 from sklearn.covariance import EmpiricalCovariance, LedoitWolf
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -29,6 +32,7 @@ from benchmarks.lib.data import Split, first_of_each, read_features
 from benchmarks.lib.report import command_line, page, publish, run_limited, table
 from benchmarks.lib.sets import load_group
 from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.core import prediction
 
 # Neighbour whose distance counts, or a tenth of the rows of the smallest class.
 _K = 50
@@ -51,11 +55,20 @@ MEASURES = {
 
 
 def ffnb_scores(clf, X_new):
-    """Return the scores of FFNB: `score_samples`, and the two factors that it consists of."""
-    scores = clf.score_samples(X_new)
-    probabilities = clf.predict_proba(X_new)
-    norms = np.linalg.norm(probabilities, axis=1)
-    return dict(zip(FFNB_SCORES, (scores, scores * norms, probabilities.max(axis=1)), strict=True))
+    """Return the scores of FFNB: `score_samples`, and the two scores that it combines."""
+    return {
+        "score_samples": clf.score_samples(X_new),
+        "relative distance": _relative_distances(clf, X_new),
+        "largest probability": clf.predict_proba(X_new).max(axis=1),
+    }
+
+
+def _relative_distances(clf, X_new):
+    """Return `score_samples` without the part that follows from probabilities."""
+    model = clf._state.model
+    relative = prediction.relative_distances(model, torch.device("cpu"))
+    rows = prediction.view(model, torch.as_tensor(X_new))
+    return replace(relative, overlap=0.0).likeness(rows).numpy()
 
 
 def mahalanobis(X, y, X_new):
@@ -150,34 +163,28 @@ def _sentences(package):
 
 
 def partitions(name, labels):
-    """Return pairs of learned and unseen labels: each fifth of the labels is unseen once."""
+    """Return the title, the learned and the unseen labels of each case of a set."""
     if name == "cifar":
-        # The network was trained on the first 50 classes.
-        return [(labels[:50], labels[50:60]), (labels[50:90], labels[90:])]
+        return [
+            ("cifar, classes of the network", labels[:50], labels[50:60]),
+            ("cifar, other classes", labels[50:90], labels[90:]),
+        ]
     size = max(1, len(labels) // 5)
-    unseen = [labels[start : start + size] for start in range(0, len(labels), size)]
-    return [(np.setdiff1d(labels, some), some) for some in unseen]
+    groups = [labels[start : start + size] for start in range(0, len(labels), size)]
+    return [(name, np.setdiff1d(labels, group), group) for group in groups]
 
 
 def cases(options):
-    """Yield the name of a set, and the split of learned classes with all test rows of a case."""
+    """Yield the title of each case, and the rows of the learned classes with all test rows."""
     rng = np.random.default_rng(0)
     for name, split in splits(options):
-        pairs = partitions(name, np.unique(split.y))
-        for learned, unseen in pairs[:1] if options.quick else pairs:
+        for title, learned, unseen in partitions(name, np.unique(split.y))[: options.most_cases]:
             rows = np.isin(split.y, learned)
             new = np.flatnonzero(np.isin(split.y_test, [*learned, *unseen]))
             new = rng.permutation(new)[:_MOST_ROWS]
-            yield (
-                name,
-                Split(
-                    f"without {', '.join(map(str, unseen))}",
-                    split.X[rows],
-                    split.y[rows],
-                    split.X_test[new],
-                    split.y_test[new],
-                ),
-            )
+            case = f"{split.name} without {', '.join(map(str, unseen))}"
+            X, y = split.X[rows], split.y[rows]
+            yield title, Split(case, X, y, split.X_test[new], split.y_test[new])
 
 
 def measure(scores, is_known, is_correct):
@@ -232,11 +239,11 @@ def report(records, environment):
     scores = [*FFNB_SCORES, *PEERS]
     notes = [
         "means over the cases of a set: each fifth of its classes (at least one) is unseen once; "
-        "CIFAR-100: the 50 classes of the network against ten, and 40 others against ten",
+        "CIFAR-100: the 50 classes that trained the network, and 40 others, each against ten",
         f"random_state=0; at most {_MOST_ROWS} test rows per case; neighbour {_K} or a tenth of "
         "the smallest class",
-        "the relative distance is `score_samples` times the length of the vector of probabilities; "
-        "all open-set curves use the labels that FFNB predicts",
+        "the relative distance is `score_samples` without the norm of the probabilities; all "
+        "open-set curves use the labels that FFNB predicts",
     ]
     parts = []
     for measure_name, title in MEASURES.items():
@@ -285,6 +292,7 @@ def main(arguments=None):
     parser = command_line(__doc__, quick="one pair of digits", data=True)
     parser.add_argument("--features", nargs="+", type=Path, default=[], help="more feature files")
     options = parser.parse_args(arguments)
+    options.most_cases = 1 if options.quick else None
     records, environment = run_limited(run, options)
     publish(report(records, environment), records, options.out)
 

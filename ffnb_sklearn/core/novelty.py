@@ -2,9 +2,9 @@
 
 docs/theory/default.rst ("Samples of no class learned") has the formulas. The score relates two
 Mahalanobis distances as J. Ren et al. do (A simple fix to Mahalanobis distance for improving
-near-OOD detection. arXiv:2106.09022, 2021), and counts the classes that a sample may belong to by
-the inverse of Simpson's index (M. O. Hill. Diversity and evenness: a unifying notation and its
-consequences. Ecology 54(2), 1973).
+near-OOD detection. arXiv:2106.09022, 2021). Where classes overlap, the norm of the probabilities
+counts too, as in F. Granese et al. (DOCTOR: A simple method for detecting misclassification errors.
+NeurIPS 34, 2021).
 """
 
 from dataclasses import dataclass
@@ -131,6 +131,11 @@ class InverseTotal:
         lengths = self.within.lengths(x) - along_means
         return lengths.clamp_min_(0.0)
 
+    def between_classes(self) -> float:
+        """Return the mean squared distance of the class means from their centre, in W."""
+        eigenvalues = 1.0 / self.shrunk - 1.0
+        return float(eigenvalues.sum())
+
     def trace_with(self, diagonal: Array) -> float:
         """Return the trace of the product with a diagonal matrix."""
         squares = np.square(self.functions) @ diagonal
@@ -141,16 +146,31 @@ class InverseTotal:
 
 @dataclass(frozen=True)
 class RelativeDistances:
-    """Distances to the nearest class, relative to the distances from all data, with p.
+    """Distances to the nearest class, relative to the distances from all data.
 
-    `shared` and `total` are the inverses of B, which the classes share, and of T. `weights`, of
-    shape (C,), and `means`, of shape (C, d), describe the classes.
+    Attributes
+    ----------
+    distances : GaussianDistances
+        Distances to the classes, without log-determinants.
+    shared : InverseCovariance
+        The inverse of B, which the classes share.
+    total : InverseTotal
+        The inverse of T.
+    mean_distance : float
+        p, the mean of the squared distances of the learned samples from their mean.
+    overlap : float
+        1 minus the correlation ratio of the classes: the weight of the certainty.
+    shrinkage : float
+        rho.
+    weights, means : ndarray of shape (C,) and (C, d)
+        The classes.
     """
 
     distances: GaussianDistances
     shared: InverseCovariance
     total: InverseTotal
     mean_distance: float
+    overlap: float
     shrinkage: float
     weights: Array
     means: Array
@@ -294,7 +314,7 @@ class RelativeDistances:
     ) -> torch.Tensor:
         """Return the score, given squared distances to the nearest class and from all data."""
         relative = nearest / (from_all + self.mean_distance)
-        return -relative / certainty
+        return -relative / certainty.pow(self.overlap)
 
     def _to_classes(self, x: Rows) -> torch.Tensor:
         """Return the squared distances of samples to the classes, of shape (n_samples, C)."""
@@ -375,13 +395,16 @@ def fit_relative_distances(
         distances = fit_distances(
             classes, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon
         )
-    mean_distance = len(ridge) - total.trace_with(as_array(ridge))
+    mean_distance = max(len(ridge) - total.trace_with(as_array(ridge)), 1.0)
+    between = total.between_classes()
+    correlation_ratio = (between / (mean_distance + between)) ** 0.5
     return RelativeDistances(
-        distances,
-        InverseCovariance.from_covariance(shared),
-        total,
-        max(mean_distance, 1.0),
-        shrinkage,
-        as_array(gaussians.weights),
-        as_array(gaussians.means),
+        distances=distances,
+        shared=InverseCovariance.from_covariance(shared),
+        total=total,
+        mean_distance=mean_distance,
+        overlap=1.0 - correlation_ratio,
+        shrinkage=shrinkage,
+        weights=as_array(gaussians.weights),
+        means=as_array(gaussians.means),
     )
