@@ -393,7 +393,7 @@ def fit_relative_distances(
     if distances is None:
         # The distances overwrite the rows.
         distances = fit_distances(
-            classes, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon
+            classes, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon, base=shared
         )
     mean_distance = max(len(ridge) - total.trace_with(as_array(ridge)), 1.0)
     between = total.between_classes()

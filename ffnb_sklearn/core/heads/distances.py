@@ -36,7 +36,7 @@ from .judge import LEAST_SHARE, LeftOutSamples
 from .modules import DistanceScores
 from .screening import is_exact, score_errors
 
-__all__ = ["GaussianDistances", "fit_distances", "solve_distances"]
+__all__ = ["GaussianDistances", "fit_distances"]
 
 # Temperature a of the own axes of a class: with 0 to 2000 random features, the mean cross-entropy
 # on hold-outs of 16 sets is within 0.02 of that of the best factor of each.
@@ -299,6 +299,7 @@ def fit_distances(
     epsilon: float,
     temperature: float | None = None,
     keeps_base: bool = False,
+    base: DiagonalPlusGram | None = None,
 ) -> GaussianDistances:
     """Solve the distances to all classes, whose rows may be overwritten: they can take gigabytes.
 
@@ -317,6 +318,8 @@ def fit_distances(
         temperature of least left-out cross-entropy.
     keeps_base : bool, default=False
         Whether the result keeps B, by which single classes can be solved again.
+    base : DiagonalPlusGram or None, default=None
+        B, if it has been factored already.
 
     Returns
     -------
@@ -333,7 +336,8 @@ def fit_distances(
     if is_identity:
         gaussians = gaussians.replace_by_identity()
         shrinkage = 0.0
-    base = gaussians.shared_covariance(shrinkage, epsilon)
+    if base is None:
+        base = gaussians.shared_covariance(shrinkage, epsilon)
     centre = gaussians.weights @ gaussians.means / gaussians.weights.sum()
     planes = base.solve(gaussians.means - centre)
     is_normal = temperature is not None
