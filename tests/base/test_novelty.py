@@ -1,5 +1,7 @@
 """score_samples and novelty_threshold: samples of classes that were not learned score low."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
+from benchmarks.lib.sets import load_group
 from ffnb_sklearn import FFNBClassifier, load, make_continual_pipeline, partial_fit_shards, save
 from ffnb_sklearn.core import left_out as left_out_module
 from ffnb_sklearn.core import prediction
@@ -53,6 +56,48 @@ def test_left_out_digits():
     areas = [novelty_auroc(FFNBClassifier(random_state=0), pair) for pair in PAIRS]
     assert np.mean(areas) >= 0.98
     assert min(areas) >= 0.97
+
+
+def parts(model, rows):
+    """Relative distances without probabilities, and largest probabilities."""
+    relative = prediction.relative_distances(model._state.model, torch.device("cpu"))
+    features = prediction.view(model._state.model, torch.as_tensor(rows))
+    without_probabilities = replace(relative, overlap=0.0).likeness(features).numpy()
+    return without_probabilities, model.predict_proba(rows).max(axis=1)
+
+
+@pytest.mark.parametrize("name", ["satimage", "segment"])
+def test_the_score_is_near_the_better_of_its_parts_on_tables(name, shared_data):
+    split = load_group("features", shared_data, shared_data)[name].splits(0)[0]
+    areas = []
+    for unseen in np.unique(split.y):
+        seen = split.y != unseen
+        model = FFNBClassifier(random_state=0).fit(split.X[seen], split.y[seen])
+        scores = model.score_samples(split.X_test), *parts(model, split.X_test)
+        areas.append([roc_auc_score(split.y_test != unseen, values) for values in scores])
+    area, by_distance, by_probability = np.mean(areas, axis=0)
+    assert area >= max(by_distance, by_probability) - 0.02
+
+
+def test_the_probabilities_count_as_much_as_the_classes_overlap():
+    # Rows of one direction have all lengths, so that distances detect little.
+    rng = np.random.default_rng(0)
+    means = 0.5 * rng.standard_normal((6, 40))
+
+    def draw(n):
+        y = np.repeat(np.arange(6), n)
+        lengths = np.exp(0.5 * rng.standard_normal((len(y), 1)))
+        return lengths * (means[y] + 0.8 * rng.standard_normal((len(y), 40))), y
+
+    (A, a), (B, b) = draw(200), draw(100)
+    model = estimator(shared_band_size=0).fit(A[a < 5], a[a < 5])
+    by_distance, _ = parts(model, B)
+    assert roc_auc_score(b < 5, model.score_samples(B)) >= roc_auc_score(b < 5, by_distance) + 0.1
+    # Classes that are far apart leave the score to the distances.
+    centres = np.array([of(c).mean(0) for c in range(8)])
+    tight = estimator().fit(centres[CODES] + 1e-6 * X, CODES)
+    rows = centres + 1e-6
+    assert_allclose(tight.score_samples(rows), parts(tight, rows)[0], rtol=1e-3)
 
 
 @pytest.mark.parametrize("head", ["ovo", "ova"])
