@@ -572,8 +572,9 @@ class FFNBClassifier(
         """Score how similar samples are to the classes learned; low scores indicate new classes.
 
         The score is minus the squared Mahalanobis distance to the nearest class, relative to the
-        distance from the mean of all classes (user guide, "Labels"), with the parameters of the
-        last call that learned. Samples that were learned have higher scores than new samples, so a
+        distance from the mean of all classes, and lower if the probabilities name no single class,
+        as far as the classes overlap (user guide, "Labels"). It uses the parameters of the last
+        call that learned. Samples that were learned have higher scores than new samples, so a
         threshold needs samples that were not learned, see `novelty_threshold`.
 
         Parameters

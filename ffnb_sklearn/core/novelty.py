@@ -1,8 +1,10 @@
 """Likeness of samples to the learned classes, which detects samples of unknown classes.
 
-docs/theory/default.rst ("Samples of no class learned") has the formulas. It relates two Mahalanobis
-distances as J. Ren et al. do (A simple fix to Mahalanobis distance for improving near-OOD
-detection. arXiv:2106.09022, 2021).
+docs/theory/default.rst ("Samples of no class learned") has the formulas. The score relates two
+Mahalanobis distances as J. Ren et al. do (A simple fix to Mahalanobis distance for improving
+near-OOD detection. arXiv:2106.09022, 2021). Where classes overlap, the norm of the probabilities
+counts too, as in F. Granese et al. (DOCTOR: A simple method for detecting misclassification errors.
+NeurIPS 34, 2021).
 """
 
 from dataclasses import dataclass
@@ -11,7 +13,7 @@ import numpy as np
 import torch
 
 from .device import Array, as_array, as_tensor
-from .heads.distances import GaussianDistances, solve_distances
+from .heads.distances import GaussianDistances, fit_distances
 from .heads.gaussians import ClassGaussians
 from .heads.interface import Rows
 from .heads.judge import LEAST_SHARE
@@ -129,6 +131,11 @@ class InverseTotal:
         lengths = self.within.lengths(x) - along_means
         return lengths.clamp_min_(0.0)
 
+    def between_classes(self) -> float:
+        """Return the mean squared distance of the class means from their centre, in W."""
+        eigenvalues = 1.0 / self.shrunk - 1.0
+        return float(eigenvalues.sum())
+
     def trace_with(self, diagonal: Array) -> float:
         """Return the trace of the product with a diagonal matrix."""
         squares = np.square(self.functions) @ diagonal
@@ -139,16 +146,31 @@ class InverseTotal:
 
 @dataclass(frozen=True)
 class RelativeDistances:
-    """Distances to the nearest class, relative to the distances from all data, with p.
+    """Distances to the nearest class, relative to the distances from all data.
 
-    `shared` and `total` are the inverses of B, which the classes share, and of T. `weights`, of
-    shape (C,), and `means`, of shape (C, d), describe the classes.
+    Attributes
+    ----------
+    distances : GaussianDistances
+        Distances to the classes, without log-determinants.
+    shared : InverseCovariance
+        The inverse of B, which the classes share.
+    total : InverseTotal
+        The inverse of T.
+    mean_distance : float
+        p, the mean of the squared distances of the learned samples from their mean.
+    overlap : float
+        1 minus the correlation ratio of the classes: the weight of the certainty.
+    shrinkage : float
+        rho.
+    weights, means : ndarray of shape (C,) and (C, d)
+        The classes.
     """
 
     distances: GaussianDistances
     shared: InverseCovariance
     total: InverseTotal
     mean_distance: float
+    overlap: float
     shrinkage: float
     weights: Array
     means: Array
@@ -156,26 +178,32 @@ class RelativeDistances:
     def likeness(self, x: Rows) -> torch.Tensor:
         """Return the likeness of samples to the classes, not positive and of shape (n_samples,)."""
         deviations = self.distances.subtract_centre(x)
-        to_nearest = self._to_nearest(deviations)
-        from_all = self.total.lengths(deviations)
-        return self._score(to_nearest, from_all)
-
-    def _to_nearest(self, x: Rows) -> torch.Tensor:
-        """Return the squared distances of centred samples to the nearest class."""
-        linear, squares = self.distances.terms(x)
+        linear, squares = self.distances.terms(deviations)
         log_ratios = linear.add_(squares, alpha=0.5)
-        largest_ratios, nearest = log_ratios.max(1)
+        nearest = log_ratios.argmax(1)
+        squares_of_nearest = squares.gather(1, nearest[:, None])[:, 0]
+        to_nearest = self._to_nearest(deviations, log_ratios, nearest, squares_of_nearest)
+        from_all = self.total.lengths(deviations)
+        certainty = self._certainty(log_ratios, squares_of_nearest)
+        return self._score(to_nearest, from_all, certainty)
+
+    def _to_nearest(
+        self,
+        x: Rows,
+        log_ratios: torch.Tensor,
+        nearest: torch.Tensor,
+        squares_of_nearest: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return the squared distances of centred samples to the nearest class."""
         if not isinstance(x, torch.Tensor):
             # Sparse rows minus the mean of a class would be dense.
-            distances = self.shared.lengths(x) - 2.0 * largest_ratios
+            distances = self.shared.lengths(x) - 2.0 * log_ratios.amax(1)
             return distances.clamp_min_(0.0)
         # Distances from the centre would lose the digits of classes that are small beside them.
         centre = as_tensor(self.distances.centre, device=x.device)
         means = as_tensor(self.means, device=x.device) - centre
         deviations = x - means[nearest]
-        squares_of_nearest = squares.gather(1, nearest[:, None])
-        in_own_axes = squares_of_nearest[:, 0]
-        distances = self.shared.lengths(deviations) - in_own_axes
+        distances = self.shared.lengths(deviations) - squares_of_nearest
         return distances.clamp_min_(0.0)
 
     def left_out_likeness(
@@ -224,19 +252,27 @@ class RelativeDistances:
         means = as_tensor(self.means, device=x.device)
         nearby_points = means[classes] + along_axes
         along = self._to_class(nearby_points, classes)
+        length = self.shared.lengths(x - means[classes])
+        length = length / _remainders(share_in_axes * in_pooled * length)
         to_own = _left_out_distances(to_own, along, in_class, leverages)
-        growth_from_mean = n / (n - weights)
-        from_left_out_mean = growth_from_mean.square() * to_own
+        growth = (n / (n - weights)).square()
+        from_left_out_mean = growth * to_own
         distances.scatter_(1, classes[:, None], from_left_out_mean[:, None])
-        to_nearest = distances.amin(1)
-        to_nearest = to_nearest.clamp_min_(0.0)
+        to_nearest, nearest = distances.min(1)
+        to_nearest = to_nearest.clamp_min(0.0)
+
+        # The parts of other classes in the axes hardly depend on the sample.
+        squares_of_nearest = self.distances.own_lengths(x, nearest)
+        squares_of_own = (growth * length - from_left_out_mean).clamp_min(0.0)
+        squares_of_nearest = torch.where(nearest == classes, squares_of_own, squares_of_nearest)
+        certainty = self._certainty(-0.5 * distances, squares_of_nearest)
 
         growth_from_centre = total / (total - weights)
         from_all = self._from_all(x)
         in_all = share_in_axes * weights * growth_from_centre / total
         remainders = _remainders(in_all * from_all)
         from_all = growth_from_centre.square() * from_all / remainders
-        return self._score(to_nearest, from_all)
+        return self._score(to_nearest, from_all, certainty)
 
     def _left_out_of_pooled(
         self, x: torch.Tensor, classes: torch.Tensor, removed: torch.Tensor
@@ -263,9 +299,22 @@ class RelativeDistances:
         remainders = _remainders(k * lengths)
         return distances + k * products.square() / remainders
 
-    def _score(self, nearest: torch.Tensor, from_all: torch.Tensor) -> torch.Tensor:
-        """Return the score of squared distances to the nearest class and from all data."""
-        return -nearest / (from_all + self.mean_distance)
+    def _certainty(
+        self, log_ratios: torch.Tensor, squares_of_nearest: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the norm of the vector of the probabilities of the classes."""
+        temperatures = self.distances.temperatures(squares_of_nearest)
+        largest = log_ratios.amax(1, keepdim=True)
+        logits = (log_ratios - largest) / temperatures[:, None]
+        probabilities = torch.softmax(logits, 1)
+        return probabilities.square().sum(1).sqrt()
+
+    def _score(
+        self, nearest: torch.Tensor, from_all: torch.Tensor, certainty: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the score, given squared distances to the nearest class and from all data."""
+        relative = nearest / (from_all + self.mean_distance)
+        return -relative / certainty.pow(self.overlap)
 
     def _to_classes(self, x: Rows) -> torch.Tensor:
         """Return the squared distances of samples to the classes, of shape (n_samples, C)."""
@@ -331,6 +380,7 @@ def fit_relative_distances(
 
     `distances` are the distances to the classes, without log-determinants; None solves them.
     """
+    classes = gaussians
     if covariance == "identity":
         gaussians = gaussians.replace_by_identity()
         shrinkage = 0.0
@@ -342,14 +392,19 @@ def fit_relative_distances(
     total = InverseTotal.from_gaussians(gaussians, pooled)
     if distances is None:
         # The distances overwrite the rows.
-        distances = solve_distances(gaussians, shared, shrinkage)
-    mean_distance = len(ridge) - total.trace_with(as_array(ridge))
+        distances = fit_distances(
+            classes, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon, base=shared
+        )
+    mean_distance = max(len(ridge) - total.trace_with(as_array(ridge)), 1.0)
+    between = total.between_classes()
+    correlation_ratio = (between / (mean_distance + between)) ** 0.5
     return RelativeDistances(
-        distances,
-        InverseCovariance.from_covariance(shared),
-        total,
-        max(mean_distance, 1.0),
-        shrinkage,
-        as_array(gaussians.weights),
-        as_array(gaussians.means),
+        distances=distances,
+        shared=InverseCovariance.from_covariance(shared),
+        total=total,
+        mean_distance=mean_distance,
+        overlap=1.0 - correlation_ratio,
+        shrinkage=shrinkage,
+        weights=as_array(gaussians.weights),
+        means=as_array(gaussians.means),
     )

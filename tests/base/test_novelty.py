@@ -1,16 +1,20 @@
 """score_samples and novelty_threshold: samples of classes that were not learned score low."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array, hstack
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
+from benchmarks.lib.sets import load_group
 from ffnb_sklearn import FFNBClassifier, load, make_continual_pipeline, partial_fit_shards, save
 from ffnb_sklearn.core import left_out as left_out_module
 from ffnb_sklearn.core import prediction
@@ -27,6 +31,12 @@ def estimator(**parameters):
 def wide(rows):
     """Rows as wide sparse samples, which the model never makes dense."""
     return hstack([csr_array(rows), csr_array((len(rows), 3000))], format="csr")
+
+
+def overlapping():
+    """Rows of the eight classes, whose means are at a fifth of their distances."""
+    means = np.array([of(c).mean(0) for c in range(8)])
+    return X - 0.8 * means[CODES]
 
 
 def left_out(model):
@@ -48,16 +58,60 @@ def test_left_out_digits():
     assert min(areas) >= 0.97
 
 
+def parts(model, rows):
+    """Relative distances without probabilities, and largest probabilities."""
+    relative = prediction.relative_distances(model._state.model, torch.device("cpu"))
+    features = prediction.view(model._state.model, torch.as_tensor(rows))
+    without_probabilities = replace(relative, overlap=0.0).likeness(features).numpy()
+    return without_probabilities, model.predict_proba(rows).max(axis=1)
+
+
+@pytest.mark.parametrize("name", ["satimage", "segment"])
+def test_the_score_is_near_the_better_of_its_parts_on_tables(name, shared_data):
+    split = load_group("features", shared_data, shared_data)[name].splits(0)[0]
+    areas = []
+    for unseen in np.unique(split.y):
+        seen = split.y != unseen
+        model = FFNBClassifier(random_state=0).fit(split.X[seen], split.y[seen])
+        scores = model.score_samples(split.X_test), *parts(model, split.X_test)
+        areas.append([roc_auc_score(split.y_test != unseen, values) for values in scores])
+    area, by_distance, by_probability = np.mean(areas, axis=0)
+    assert area >= max(by_distance, by_probability) - 0.02
+
+
+def test_the_probabilities_count_as_much_as_the_classes_overlap():
+    # Rows of one direction have all lengths, so that distances detect little.
+    rng = np.random.default_rng(0)
+    means = 0.5 * rng.standard_normal((6, 40))
+
+    def draw(n):
+        y = np.repeat(np.arange(6), n)
+        lengths = np.exp(0.5 * rng.standard_normal((len(y), 1)))
+        return lengths * (means[y] + 0.8 * rng.standard_normal((len(y), 40))), y
+
+    (A, a), (B, b) = draw(200), draw(100)
+    model = estimator(shared_band_size=0).fit(A[a < 5], a[a < 5])
+    by_distance, _ = parts(model, B)
+    assert roc_auc_score(b < 5, model.score_samples(B)) >= roc_auc_score(b < 5, by_distance) + 0.1
+    # Classes that are far apart leave the score to the distances.
+    centres = np.array([of(c).mean(0) for c in range(8)])
+    tight = estimator().fit(centres[CODES] + 1e-6 * X, CODES)
+    rows = centres + 1e-6
+    assert_allclose(tight.score_samples(rows), parts(tight, rows)[0], rtol=1e-3)
+
+
 @pytest.mark.parametrize("head", ["ovo", "ova"])
 def test_every_classifier_has_scores(head):
     assert novelty_auroc(FFNBClassifier(classifier=head, random_state=0), (4, 5)) > 0.95
 
 
-def test_it_is_the_ratio_of_two_distances():
+def test_it_is_the_ratio_of_two_distances_over_the_norm_of_the_probabilities():
     plain = {"shared_band_size": 0, "band_size": 0, "rank": None}
-    model = estimator(shrinkage=0.3, epsilon=0.2, **plain).fit(X, CODES)
-    scatters = [np.cov(of(c).T, ddof=0) for c in range(8)]
-    means = np.array([of(c).mean(0) for c in range(8)])
+    rows = overlapping()
+    model = estimator(shrinkage=0.3, epsilon=0.2, **plain).fit(rows, CODES)
+    members = np.split(rows, 8)
+    scatters = [np.cov(each.T, ddof=0) for each in members]
+    means = np.array([each.mean(0) for each in members])
     pooled = np.mean(scatters, axis=0)
     variances = np.diag(pooled)
     penalties = variances + np.sort(variances)[(N_FEATURES - 1) // 2]
@@ -65,7 +119,8 @@ def test_it_is_the_ratio_of_two_distances():
     total = pooled + np.cov(means.T, ddof=0) + ridge
 
     def distances(centre, covariance):
-        return np.einsum("ij,ij->i", (X - centre) @ np.linalg.inv(covariance), X - centre)
+        deviations = rows - centre
+        return np.einsum("ij,ij->i", deviations @ np.linalg.inv(covariance), deviations)
 
     nearest = np.min(
         [
@@ -74,8 +129,16 @@ def test_it_is_the_ratio_of_two_distances():
         ],
         axis=0,
     )
-    from_all = distances(X.mean(0), total)
-    assert_allclose(model.score_samples(X), -nearest / (from_all + from_all.mean()), rtol=1e-8)
+    from_all = distances(rows.mean(0), total)
+    # Without the share that an event that no sample showed adds to all classes.
+    unseen = 1.0 / (len(rows) + 2.0)
+    probabilities = (model.predict_proba(rows) - unseen / 8.0) / (1.0 - unseen)
+    norms = np.linalg.norm(probabilities, axis=1)
+    assert norms.min() < 0.6
+    from_means = np.mean([m @ np.linalg.solve(pooled + ridge, m) for m in means - rows.mean(0)])
+    correlation_ratio = np.sqrt(from_means / (from_all.mean() + from_means))
+    expected = -nearest / (from_all + from_all.mean()) / norms ** (1.0 - correlation_ratio)
+    assert_allclose(model.score_samples(rows), expected, rtol=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -158,14 +221,11 @@ def test_a_threshold_has_about_its_rate_of_false_alarms(pairs):
     assert np.mean(scores < np.quantile(model.score_samples(A), 0.05)) > 0.15
 
 
-def without(model, rows, labels, weights, number):
-    """Score of a sample to a model that has not learned it, but has the choice of one that has."""
+def without(model, rows, labels, number):
+    """Score of a sample to a model that has not learned it."""
     others = np.arange(len(rows)) != number
-    rest = clone(model).fit(rows[others], labels[others], sample_weight=weights[others])
-    sample = torch.as_tensor(rows[[number]])
-    rest = rest._state.model
-    rest.cache["solution"] = prediction.solve_once(model._state.model, sample.device)
-    return float(prediction.likeness(rest, sample)[0])
+    rest = clone(model).set_params(novelty=False).fit(rows[others], labels[others])
+    return rest.score_samples(rows[[number]])[0]
 
 
 @pytest.mark.parametrize("shared_band_size", [0, 30])
@@ -173,10 +233,10 @@ def without(model, rows, labels, weights, number):
 def test_left_out_scores_are_those_of_models_without_the_samples(shrinkage, shared_band_size):
     parameters = {"shrinkage": shrinkage, "shared_band_size": shared_band_size, "rank": None}
     model = estimator(novelty=True, epsilon=0.1, **parameters)
-    rows, labels, ones = X[:60], CODES[:60], np.ones(60)
+    rows, labels = overlapping()[:60], CODES[:60]
     model.fit(rows, labels)
-    expected = np.array([without(model, rows, labels, ones, number) for number in range(60)])
-    # Each covariance keeps its divisor.
+    expected = np.array([without(model, rows, labels, number) for number in range(60)])
+    # Each covariance keeps its divisor, and ridge and temperature are those of all samples.
     for values, label in zip(left_out(model), range(3), strict=True):
         assert_allclose(values, np.sort(expected[labels == label]), rtol=0.08)
     # Scores of samples that were learned are higher.
@@ -187,8 +247,9 @@ def test_left_out_scores_are_those_of_models_without_the_samples(shrinkage, shar
 def test_left_out_scores_follow_from_moments_without_the_samples(covariance):
     parameters = {"shrinkage": 0.3, "epsilon": 0.2, "shared_band_size": 0, "rank": None}
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 60)
+    rows = overlapping()[:60]
     model = estimator(novelty=True, covariance=covariance, **parameters)
-    model.fit(X[:60], CODES[:60], sample_weight=weights)
+    model.fit(rows, CODES[:60], sample_weight=weights)
     relative = prediction.relative_distances(model._state.model, torch.device("cpu"))
     total = weights.sum()
     class_weights = np.bincount(CODES[:60], weights)
@@ -203,8 +264,9 @@ def test_left_out_scores_follow_from_moments_without_the_samples(covariance):
         return np.linalg.inv(0.5 * (lengths - own[:, None] - own))
 
     shared, pooled = matrix(relative.shared), matrix(relative.total)
-    centre = weights @ X[:60] / total
-    means = np.array([weights[CODES[:60] == c] @ of(c) for c in range(3)]) / class_weights[:, None]
+    centre = weights @ rows / total
+    sums = [weights[CODES[:60] == c] @ rows[CODES[:60] == c] for c in range(3)]
+    means = np.array(sums) / class_weights[:, None]
     axes = np.split(relative.distances.rows, np.cumsum(relative.distances.lengths)[:-1])
     inner = [np.linalg.inv(np.linalg.inv(shared) - own.T @ own) for own in axes]
 
@@ -212,21 +274,31 @@ def test_left_out_scores_follow_from_moments_without_the_samples(covariance):
         n = class_weights[label]
         z = x - means[label]
         outer = share * weight * n / (n - weight) * np.outer(z, z)
-        distances = []
+        distances, in_own_axes = [], []
         for c in range(3):
-            covariance = inner[c] - 0.3 * outer / total
             deviation = x - means[c]
+            length = deviation @ np.linalg.solve(shared, deviation)
+            in_own_axes.append(length - deviation @ np.linalg.solve(inner[c], deviation))
+            covariance = inner[c] - 0.3 * outer / total
             if c == label:
                 covariance = covariance - 0.7 * outer / n
                 deviation = n / (n - weight) * z
+                length = deviation @ np.linalg.solve(shared - 0.3 * outer / total, deviation)
             distances.append(deviation @ np.linalg.solve(covariance, deviation))
+            if c == label:
+                in_own_axes[c] = length - distances[c]
         t = x - centre
         growth = total / (total - weight)
         spread = pooled - share * weight * growth / total * np.outer(t, t)
         from_all = growth**2 * t @ np.linalg.solve(spread, t)
-        return -min(distances) / (from_all + relative.mean_distance)
+        head = relative.distances
+        square = in_own_axes[np.argmin(distances)]
+        temperature = head.temperature + head.own_temperature * square
+        norm = np.linalg.norm(softmax(-0.5 * np.array(distances) / temperature))
+        ratio = min(distances) / (from_all + relative.mean_distance)
+        return -ratio / norm**relative.overlap
 
-    scores = [left_out_score(*one) for one in zip(X[:60], CODES[:60], weights, strict=True)]
+    scores = [left_out_score(*one) for one in zip(rows, CODES[:60], weights, strict=True)]
     for label, values in enumerate(left_out(model)):
         members = CODES[:60] == label
         order = np.argsort(np.array(scores)[members])

@@ -36,7 +36,7 @@ from .judge import LEAST_SHARE, LeftOutSamples
 from .modules import DistanceScores
 from .screening import is_exact, score_errors
 
-__all__ = ["GaussianDistances", "fit_distances", "solve_distances"]
+__all__ = ["GaussianDistances", "fit_distances"]
 
 # Temperature a of the own axes of a class: with 0 to 2000 random features, the mean cross-entropy
 # on hold-outs of 16 sets is within 0.02 of that of the best factor of each.
@@ -141,10 +141,12 @@ class GaussianDistances(Head):
         linear, squares = self.terms(deviations)
         scores = linear.add_(squares, alpha=0.5)
         nearest = scores.argmax(1, keepdim=True)
-        temperatures = squares.gather(1, nearest)
-        temperatures.mul_(self.own_temperature)
-        temperatures.add_(self.temperature)
+        temperatures = self.temperatures(squares.gather(1, nearest))
         return scores.div_(temperatures)
+
+    def temperatures(self, squares_of_nearest: torch.Tensor) -> torch.Tensor:
+        """Return the temperatures, given squared lengths in the own axes of the nearest class."""
+        return self.temperature + self.own_temperature * squares_of_nearest
 
     def most_likely(self, x: Rows, order: torch.Tensor) -> torch.Tensor:
         """Return the class of the highest score; single precision decides if it suffices."""
@@ -300,6 +302,7 @@ def fit_distances(
     epsilon: float,
     temperature: float | None = None,
     keeps_base: bool = False,
+    base: DiagonalPlusGram | None = None,
 ) -> GaussianDistances:
     """Solve the distances to all classes, whose rows may be overwritten: they can take gigabytes.
 
@@ -318,6 +321,8 @@ def fit_distances(
         temperature of least left-out cross-entropy.
     keeps_base : bool, default=False
         Whether the result keeps B, by which single classes can be solved again.
+    base : DiagonalPlusGram or None, default=None
+        B, if it has been factored already.
 
     Returns
     -------
@@ -334,7 +339,8 @@ def fit_distances(
     if is_identity:
         gaussians = gaussians.replace_by_identity()
         shrinkage = 0.0
-    base = gaussians.shared_covariance(shrinkage, epsilon)
+    if base is None:
+        base = gaussians.shared_covariance(shrinkage, epsilon)
     centre = gaussians.weights @ gaussians.means / gaussians.weights.sum()
     planes = base.solve(gaussians.means - centre)
     is_normal = temperature is not None
