@@ -6,13 +6,13 @@ from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval
 
-from ._base.bands import Bands
-from ._base.base import ClassIncrementalClassifier
-from ._base.learning import task_on
-from ._base.settings import check_seed, check_unchanged, descent_of
-from ._inputs.seeds import next_seed
-from .core.bands.tuning.naive import empty_network, grow, train_newest
-from .core.device import resolve_device
+from .._base.bands import Bands
+from .._base.base import ClassIncrementalClassifier
+from .._base.learning import task_on
+from .._base.settings import check_seed, check_unchanged, descent_of
+from .._inputs.seeds import next_seed
+from ..core.bands.tuning.naive import empty_network, grow, train_newest
+from ..core.device import resolve_device
 
 __all__ = ["NaiveIncrementalClassifier"]
 
