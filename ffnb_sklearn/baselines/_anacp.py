@@ -111,6 +111,8 @@ class AnaCP(PooledScatterClassifier):
 
     _class_arrays = (*PooledScatterClassifier._class_arrays, "sums_")
 
+    _scalars: ClassVar[dict] = {"draw_seed_": (int, 0)}
+
     def __init__(
         self,
         *,
@@ -143,6 +145,25 @@ class AnaCP(PooledScatterClassifier):
     def _features(self, X):
         """Return samples of norm 1."""
         return unit_rows(X)
+
+    def _shapes(self):
+        """Return the shapes of the learned arrays by name."""
+        n_features = self.n_features_in_
+        n_layers = len(self.layers_)
+        n_components = self.last_layer_.shape[1]
+        return {
+            **super()._shapes(),
+            "layers_": (n_layers, n_features, n_components),
+            "last_layer_": (n_features, n_components),
+            "grams_": (n_layers, n_components, n_components),
+            "sums_": (len(self.classes_), n_layers, n_components),
+        }
+
+    @property
+    def _n_bytes_to_solve(self):
+        """Memory of the draws, and of their neurons and products."""
+        n_columns = 4 * (self.n_features_in_ + self.last_layer_.shape[1])
+        return 8 * len(self.classes_) * int(self.n_draws) * n_columns
 
     def _merge_batch(self, batch):
         """Merge the moments of the samples, and of the neurons of each layer."""

@@ -88,6 +88,9 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
     # Names of attributes that can be computed from the others.
     _computed: ClassVar[tuple] = ("_solution",)
 
+    # Types and least values of learned numbers by name, which `load` checks.
+    _scalars: ClassVar[dict] = {}
+
     def fit(self, X, y):
         """Discard what was learned, then learn all classes of `y` as one task.
 
@@ -220,6 +223,21 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
         """Rows of the classes that have samples."""
         return np.flatnonzero(self.class_counts_)
 
+    @property
+    def _n_columns(self):
+        """Number of columns of the features."""
+        return self.n_features_in_
+
+    def _shapes(self):
+        """Return the shapes of the learned arrays by name, which `load` checks."""
+        n_classes = len(self.classes_)
+        return {"class_counts_": (n_classes,), "means_": (n_classes, self._n_columns)}
+
+    @property
+    def _n_bytes_to_solve(self):
+        """Memory that `_solve` takes beyond multiples of the learned arrays."""
+        return 0
+
     def _solve(self):
         """Return what `_scores` needs of the moments."""
         raise NotImplementedError
@@ -300,6 +318,11 @@ class PooledScatterClassifier(MomentClassifier):
         scatter += self.scatter_
         self.scatter_ = scatter
         super()._merge_batch(batch)
+
+    def _shapes(self):
+        """Return the shapes of the learned arrays by name."""
+        n_columns = self._n_columns
+        return {**super()._shapes(), "scatter_": (n_columns, n_columns)}
 
     def _covariance(self):
         """Return the pooled covariance within the classes."""

@@ -29,7 +29,7 @@ class FeCAM(MomentClassifier):
         Multiple of the mean covariance that is added to the other entries; the default is the
         published value.
     tukey_power : float, default=0.5
-        Power of non-negative features; the default is the published value.
+        Power of non-negative features, in (0, 1]; the default is the published value.
 
     Attributes
     ----------
@@ -74,17 +74,19 @@ class FeCAM(MomentClassifier):
     >>> X, y = load_iris(return_X_y=True)
     >>> clf = FeCAM().partial_fit(X[:100], y[:100]).partial_fit(X[100:], y[100:])
     >>> print(f"{clf.score(X, y):.3f}")
-    0.967
+    0.960
     """
 
     _parameter_constraints: ClassVar[dict] = {
         "alpha1": [Interval(Real, 0, None, closed="left")],
         "alpha2": [Interval(Real, 0, None, closed="left")],
-        "tukey_power": [Interval(Real, 0, None, closed="neither")],
+        "tukey_power": [Interval(Real, 0, 1, closed="right")],
     }
 
     _class_arrays = (*MomentClassifier._class_arrays, "scatter_", "sums_")
     _computed = (*MomentClassifier._computed, "_roots")
+
+    _scalars: ClassVar[dict] = {"power_": (float, 0.0)}
 
     # Inverse roots of the correlations by label, of the classes that have not changed since.
     _roots: ClassVar[dict] = {}
@@ -111,6 +113,16 @@ class FeCAM(MomentClassifier):
         super()._start_moments(n_columns)
         self.scatter_ = np.zeros((0, n_columns, n_columns))
         self.sums_ = np.zeros((0, n_columns))
+
+    def _shapes(self):
+        """Return the shapes of the learned arrays by name."""
+        n_classes = len(self.classes_)
+        n_columns = self._n_columns
+        return {
+            **super()._shapes(),
+            "scatter_": (n_classes, n_columns, n_columns),
+            "sums_": (n_classes, n_columns),
+        }
 
     def _merge_batch(self, batch):
         """Add the scatter of each class of the batch, and forget its correlation."""

@@ -112,6 +112,19 @@ class KernelLDA(PooledScatterClassifier):
         scale = np.sqrt(2.0 / len(self.random_offset_))
         return scale * np.cos(angles)
 
+    @property
+    def _n_columns(self):
+        """Number of cosines."""
+        return len(self.random_offset_)
+
+    def _shapes(self):
+        """Return the shapes of the learned arrays by name."""
+        return {
+            **super()._shapes(),
+            "random_weights_": (self.n_features_in_, self._n_columns),
+            "random_offset_": (self._n_columns,),
+        }
+
     def _solve(self):
         """Return weights and offsets with the ridged covariance."""
         return self._gaussian_rule(self._ridged_covariance(self.alpha))

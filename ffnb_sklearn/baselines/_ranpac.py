@@ -88,6 +88,8 @@ class RanPAC(PooledScatterClassifier):
         "random_state": ["random_state"],
     }
 
+    _scalars: ClassVar[dict] = {"alpha_": (float, 0.0)}
+
     def __init__(self, *, n_components=10_000, alpha=None, random_state=None):
         self.n_components = n_components
         self.alpha = alpha
@@ -103,6 +105,15 @@ class RanPAC(PooledScatterClassifier):
     def _features(self, X):
         """Return relu(x R)."""
         return np.maximum(X @ self.projection_, 0.0)
+
+    @property
+    def _n_columns(self):
+        """Number of neurons."""
+        return self.projection_.shape[1]
+
+    def _shapes(self):
+        """Return the shapes of the learned arrays by name."""
+        return {**super()._shapes(), "projection_": (self.n_features_in_, self._n_columns)}
 
     def _merge_batch(self, batch):
         """Merge the moments, and choose the ridge by a part of the batch."""
