@@ -116,13 +116,13 @@ class AnaCP(PooledScatterClassifier):
     def __init__(
         self,
         *,
-        n_components=5000,
-        n_layers=3,
-        alpha=100.0,
-        spread=1.0,
-        n_draws=100,
-        random_state=None,
-    ):
+        n_components: int = 5000,
+        n_layers: int = 3,
+        alpha: float = 100.0,
+        spread: float = 1.0,
+        n_draws: int = 100,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.n_components = n_components
         self.n_layers = n_layers
         self.alpha = alpha

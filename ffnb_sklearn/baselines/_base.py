@@ -1,9 +1,10 @@
 """Base of the classifiers that learn from additive moments of the classes."""
 
 from numbers import Integral
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -91,7 +92,7 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
     # Types and least values of learned numbers by name, which `load` checks.
     _scalars: ClassVar[dict] = {}
 
-    def fit(self, X, y):
+    def fit(self, X: object, y: npt.ArrayLike) -> Self:
         """Discard what was learned, then learn all classes of `y` as one task.
 
         Parameters
@@ -108,7 +109,9 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
         """
         return self._learn(X, y, reset=True)
 
-    def partial_fit(self, X, y, classes=None):
+    def partial_fit(
+        self, X: object, y: npt.ArrayLike, classes: npt.ArrayLike | None = None
+    ) -> Self:
         """Learn samples of known classes, of new classes, or of both.
 
         Parameters
@@ -256,7 +259,7 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
             self._solution = self._solve()
         return self._scores(features)
 
-    def decision_function(self, X):
+    def decision_function(self, X: object) -> npt.NDArray[np.float64]:
         """Return the scores of the classes.
 
         Parameters
@@ -278,7 +281,7 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
             return columns[:, 1] - columns[:, 0]
         return columns
 
-    def predict(self, X):
+    def predict(self, X: object) -> npt.NDArray[np.generic]:
         """Return the label with the largest score of each sample.
 
         Parameters

@@ -91,7 +91,9 @@ class FeCAM(MomentClassifier):
     # Inverse roots of the correlations by label, of the classes that have not changed since.
     _roots: ClassVar[dict] = {}
 
-    def __init__(self, *, alpha1=1.0, alpha2=1.0, tukey_power=0.5):
+    def __init__(
+        self, *, alpha1: float = 1.0, alpha2: float = 1.0, tukey_power: float = 0.5
+    ) -> None:
         self.alpha1 = alpha1
         self.alpha2 = alpha2
         self.tukey_power = tukey_power

@@ -1,7 +1,7 @@
 """Kernel linear discriminant analysis on random Fourier features."""
 
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.spatial.distance import pdist
@@ -88,7 +88,14 @@ class KernelLDA(PooledScatterClassifier):
         "random_state": ["random_state"],
     }
 
-    def __init__(self, *, n_components=5000, gamma="median", alpha=1000.0, random_state=None):
+    def __init__(
+        self,
+        *,
+        n_components: int = 5000,
+        gamma: Literal["median"] | float = "median",
+        alpha: float = 1000.0,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.n_components = n_components
         self.gamma = gamma
         self.alpha = alpha

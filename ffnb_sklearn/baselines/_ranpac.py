@@ -90,7 +90,13 @@ class RanPAC(PooledScatterClassifier):
 
     _scalars: ClassVar[dict] = {"alpha_": (float, 0.0)}
 
-    def __init__(self, *, n_components=10_000, alpha=None, random_state=None):
+    def __init__(
+        self,
+        *,
+        n_components: int = 10_000,
+        alpha: float | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.n_components = n_components
         self.alpha = alpha
         self.random_state = random_state

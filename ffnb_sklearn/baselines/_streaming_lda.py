@@ -65,7 +65,7 @@ class StreamingLDA(PooledScatterClassifier):
 
     _parameter_constraints: ClassVar[dict] = {"shrinkage": [Interval(Real, 0, 1, closed="both")]}
 
-    def __init__(self, *, shrinkage=1e-4):
+    def __init__(self, *, shrinkage: float = 1e-4) -> None:
         self.shrinkage = shrinkage
 
     def _solve(self):
