@@ -89,9 +89,9 @@ class StreamSummary:
     def _repr_html_(self) -> str:
         """Return the mean curve and its deviations for notebooks."""
         means = self.accuracies.mean(axis=0)
-        rows = [["accuracy after it", *map(_with_deviation, self.accuracies.T)]]
-        tasks = [f"task {number}" for number in range(1, len(means) + 1)]
-        return figure_of(heading(repr(self)), curve_of(means), table_of(["", *tasks], rows))
+        headings = ["after task", *map(str, range(1, len(means) + 1))]
+        row = ["accuracy", *map(_with_deviation, self.accuracies.T)]
+        return figure_of(heading(repr(self)), curve_of(means), table_of(headings, [row]))
 
     def to_frame(self) -> "pandas.DataFrame":
         """Return a table with a row for each task; pandas must be installed.
