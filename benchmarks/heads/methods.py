@@ -1,6 +1,7 @@
 """The classifiers that `compare` runs, each a row of its tables."""
 
 import ast
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -33,11 +34,15 @@ KLDA_ALPHA = 1000.0
 
 @dataclass(frozen=True)
 class Context:
-    """Seed, width of the heads that lift the rows, and device of FFNB."""
+    """Seed, width of the heads that lift the rows, device of FFNB, and order of the classes.
+
+    `class_order` is "sorted", "random", which draws by the seed, or a seed of its own.
+    """
 
     seed: int = 0
     width: int = 2000
     device: str = "cpu"
+    class_order: str | int = "sorted"
 
 
 @dataclass(frozen=True)
@@ -221,3 +226,36 @@ def setting(text):
     if call.args or not parameters or unknown:
         raise ValueError(f"a setting names parameters of FFNBClassifier; got {text!r}")
     return _ffnb(f"FFNB, {text}", text, **parameters)
+
+
+def own_method(text):
+    """Return the method of an estimator such as ``"module:Class"`` or ``"module:Class(alpha=2)"``.
+
+    It gets the seed if it has a `random_state`. Without `partial_fit` it is a joint method.
+
+    Raises
+    ------
+    ValueError
+        If the text does not name a class of estimators and literal values of its parameters.
+    """
+    place, _, call = text.partition("(")
+    module, _, name = place.partition(":")
+    try:
+        estimator_class = getattr(importlib.import_module(module), name)
+        keywords = ast.parse(f"f({call or ')'}", mode="eval").body.keywords
+        estimator = estimator_class(**{one.arg: ast.literal_eval(one.value) for one in keywords})
+        parameters = estimator.get_params()
+    except (ImportError, AttributeError, SyntaxError, TypeError, ValueError) as error:
+        raise ValueError(
+            "--method takes module:Class or module:Class(name=value), an estimator of "
+            f"scikit-learn's form; got {text!r} ({type(error).__name__}: {error})"
+        ) from None
+
+    def build(context):
+        own = clone(estimator)
+        if parameters.get("random_state", 0) is None:
+            own.set_params(random_state=context.seed)
+        return own
+
+    is_joint = not hasattr(estimator, "partial_fit")
+    return Method(f"{name}, joint" if is_joint else name, build, text, joint=is_joint)

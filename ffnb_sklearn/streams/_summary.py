@@ -46,7 +46,7 @@ class StreamSummary:
     ...         FeCAM(), X[::2], y[::2], X[1::2], y[1::2], class_order="random", random_state=seed
     ...     ))
     >>> StreamSummary(results)
-    StreamSummary of FeCAM, 3 streams of 3 tasks: accuracy 96.0% ± 0.0% at the end and ...
+    StreamSummary of FeCAM, 3 streams of 3 tasks: accuracy 94.7% ± 0.0% at the end and ...
     """
 
     results: Sequence[StreamResult]
