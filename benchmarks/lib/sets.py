@@ -184,7 +184,8 @@ def _fixed(name, source, read, classes_per_task):
 def _cifar(folder):
     return Problem(
         "cifar",
-        "CIFAR-100, 256 features of a ResNet trained on the first 50 classes, official split",
+        "CIFAR-100, 256 features of a ResNet trained on the first 50 classes, official split; "
+        "labels number the classes in the order of the seed 1993",
         lambda _: read_features(folder / "cifar100_b50.npz"),
         classes_per_task=5,
         first_task_classes=50,
