@@ -130,7 +130,7 @@ class AnaCP(PooledScatterClassifier):
         self.n_draws = n_draws
         self.random_state = random_state
 
-    def _draw(self, X):
+    def _start_features(self, X):
         """Draw the random layers, and the seed of the draws."""
         n_features = X.shape[1]
         n_components = int(self.n_components)
@@ -162,8 +162,9 @@ class AnaCP(PooledScatterClassifier):
     @property
     def _n_bytes_to_solve(self):
         """Memory of the draws, and of their neurons and products."""
-        n_columns = 4 * (self.n_features_in_ + self.last_layer_.shape[1])
-        return 8 * len(self.classes_) * int(self.n_draws) * n_columns
+        n_features, n_components = self.last_layer_.shape
+        n_draws = len(self.classes_) * int(self.n_draws)
+        return 32 * n_draws * (n_features + n_components)
 
     def _merge_batch(self, batch):
         """Merge the moments of the samples, and of the neurons of each layer."""
@@ -177,8 +178,8 @@ class AnaCP(PooledScatterClassifier):
 
     def _solve(self):
         """Return the map of each layer to the targets, and the weights of the last layer."""
-        means = self.means_[self._seen]
-        sums = self.sums_[self._seen]
+        means = self.means_[self._learned_rows]
+        sums = self.sums_[self._learned_rows]
         covariance = add_to_diagonal(self._covariance(), _LEAST_VARIANCE)
         targets = spread_means(means, covariance, self.spread)
         maps = []

@@ -77,8 +77,9 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
     array, so an error leaves the estimator as it was. The solution follows from the moments and is
     no part of a pickle.
 
-    Subclasses define `_solve` and `_scores`. They may also define `_draw`, which draws random
-    numbers at the first call, `_features`, and `_merge_batch`, which adds to further moments.
+    Subclasses define `_solve`, and `_scores` if these are not linear. They may also define
+    `_start_features`, which prepares the features at the first call, `_features`, and
+    `_merge_batch`, which adds to further moments.
     """
 
     _parameter_constraints: ClassVar[dict] = {}
@@ -161,7 +162,7 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
         X = self._check_samples(X, reset=is_first)
         check_consistent_length(X, y)
         if is_first:
-            self._draw(X)
+            self._start_features(X)
         features = self._features(X)
         labels, codes = np.unique(y, return_inverse=True)
         self._add_classes(labels, classes, features.shape[1])
@@ -197,7 +198,8 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
         """Return the batch of some samples."""
         rows = np.searchsorted(self.classes_, labels)
         counts = np.bincount(codes).astype(np.float64)
-        means = class_sums(features, codes) / counts[:, np.newaxis]
+        sums = class_sums(features, codes)
+        means = sums / counts[:, np.newaxis]
         shifts = means - self.means_[rows]
         earlier_counts = self.class_counts_[rows]
         shift_weights = earlier_counts * counts / (earlier_counts + counts)
@@ -210,19 +212,21 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
 
     def _merge_batch(self, batch):
         """Merge counts and means; `_add_classes` has made the arrays, so they may be changed."""
-        self.class_counts_[batch.rows] += batch.counts
-        shares = batch.counts / self.class_counts_[batch.rows]
-        self.means_[batch.rows] += shares[:, np.newaxis] * batch.shifts
+        rows = batch.rows
+        self.class_counts_[rows] += batch.counts
+        shares = batch.counts / self.class_counts_[rows]
+        steps = shares[:, np.newaxis] * batch.shifts
+        self.means_[rows] += steps
 
-    def _draw(self, X):
-        """Draw the random numbers of the features from the samples of the first call."""
+    def _start_features(self, X):
+        """Draw or choose what the features depend on, from the samples of the first call."""
 
     def _features(self, X):
         """Return the features of samples."""
         return X
 
     @property
-    def _seen(self):
+    def _learned_rows(self):
         """Rows of the classes that have samples."""
         return np.flatnonzero(self.class_counts_)
 
@@ -276,7 +280,7 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
         """
         scores = self._scores_of(X)
         columns = np.tile(unseen_scores(scores), len(self.classes_))
-        columns[:, self._seen] = scores
+        columns[:, self._learned_rows] = scores
         if len(self.classes_) == 2:
             return columns[:, 1] - columns[:, 0]
         return columns
@@ -295,7 +299,7 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
             Labels that have been seen.
         """
         scores = self._scores_of(X)
-        rows = self._seen[scores.argmax(axis=1)]
+        rows = self._learned_rows[scores.argmax(axis=1)]
         return self.classes_[rows]
 
     def __getstate__(self):
@@ -317,7 +321,8 @@ class PooledScatterClassifier(MomentClassifier):
         """Add the scatter of the batch around its means, and that of the means around earlier."""
         deviations = batch.deviations
         scatter = deviations.T @ deviations
-        scatter += batch.shifts.T @ (batch.shift_weights[:, np.newaxis] * batch.shifts)
+        weighted_shifts = batch.shift_weights[:, np.newaxis] * batch.shifts
+        scatter += batch.shifts.T @ weighted_shifts
         scatter += self.scatter_
         self.scatter_ = scatter
         super()._merge_batch(batch)
@@ -334,20 +339,17 @@ class PooledScatterClassifier(MomentClassifier):
     def _ridged_covariance(self, alpha):
         """Return the pooled covariance with a ridge of `alpha` samples of mean variance."""
         covariance = self._covariance()
+        n_samples = self.class_counts_.sum()
         mean_variance = np.trace(covariance) / len(covariance)
-        return add_to_diagonal(covariance, alpha * mean_variance / self.class_counts_.sum())
+        ridge = alpha * mean_variance / n_samples
+        return add_to_diagonal(covariance, ridge)
 
     def _gaussian_rule(self, covariance):
         """Return weights and offsets of Gaussians with equal priors that share a covariance.
 
         The weights are S^-1 mu, and the offsets -1/2 mu' S^-1 mu.
         """
-        means = self.means_[self._seen]
+        means = self.means_[self._learned_rows]
         weights = solve_positive(covariance, means.T).T
         offsets = -0.5 * np.sum(weights * means, axis=1)
         return weights, offsets
-
-    def _second_moment(self):
-        """Return the sum of the outer products of all samples."""
-        roots = np.sqrt(self.class_counts_)[:, np.newaxis] * self.means_
-        return self.scatter_ + roots.T @ roots

@@ -98,8 +98,8 @@ class FeCAM(MomentClassifier):
         self.alpha2 = alpha2
         self.tukey_power = tukey_power
 
-    def _draw(self, X):
-        """Choose the power; nothing is random."""
+    def _start_features(self, X):
+        """Choose the power."""
         self.power_ = 1.0
         if X.min() >= 0:
             self.power_ = float(self.tukey_power)
@@ -144,15 +144,15 @@ class FeCAM(MomentClassifier):
     def _solve(self):
         """Return the prototypes of the classes, and the inverse roots of their correlations."""
         roots = dict(self._roots)
-        for row in self._seen:
+        for row in self._learned_rows:
             label = self.classes_[row]
             if label not in roots:
                 roots[label] = self._inverse_root(row)
         self._roots = roots
-        means = self.sums_[self._seen] / self.class_counts_[self._seen, np.newaxis]
+        means = self.sums_[self._learned_rows] / self.class_counts_[self._learned_rows, np.newaxis]
         if self.power_ != 1.0:
             means = means**self.power_
-        return unit_rows(means), [roots[label] for label in self.classes_[self._seen]]
+        return unit_rows(means), [roots[label] for label in self.classes_[self._learned_rows]]
 
     def _inverse_root(self, row):
         """Return R for which R R' is the inverse of the correlation matrix of a class."""

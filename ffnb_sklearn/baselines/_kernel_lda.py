@@ -101,7 +101,7 @@ class KernelLDA(PooledScatterClassifier):
         self.alpha = alpha
         self.random_state = random_state
 
-    def _draw(self, X):
+    def _start_features(self, X):
         """Draw frequencies and phases."""
         generator = seeded_generator(self.random_state)
         gamma = self.gamma

@@ -51,6 +51,6 @@ class NearestClassMean(MomentClassifier):
 
     def _solve(self):
         """Return weights and offsets: -1/2 |x - mu|^2, without the term that all classes share."""
-        means = self.means_[self._seen]
+        means = self.means_[self._learned_rows]
         offsets = -0.5 * np.sum(means**2, axis=1)
         return means, offsets

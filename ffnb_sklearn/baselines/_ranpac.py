@@ -101,7 +101,7 @@ class RanPAC(PooledScatterClassifier):
         self.alpha = alpha
         self.random_state = random_state
 
-    def _draw(self, X):
+    def _start_features(self, X):
         """Draw the weights of the neurons."""
         self._generator = seeded_generator(self.random_state)
         shape = (X.shape[1], int(self.n_components))
@@ -150,7 +150,8 @@ class RanPAC(PooledScatterClassifier):
 
         G is the sum of the outer products of the neurons, and C their sums over each class.
         """
-        gram = self._second_moment()
+        roots = np.sqrt(self.class_counts_)[:, np.newaxis] * self.means_
+        gram = self.scatter_ + roots.T @ roots
         trace = np.trace(gram)
         ridge = self.alpha_
         if self.alpha is not None:
@@ -159,8 +160,9 @@ class RanPAC(PooledScatterClassifier):
         # A ridge below the rounding error does nothing; features have any scale.
         ridge = max(ridge, np.finfo(np.float64).eps * trace)
         sums = self.class_counts_[:, np.newaxis] * self.means_
-        weights = solve_positive(add_to_diagonal(gram, ridge), sums[self._seen].T).T
-        return weights, 0.0
+        ridged_gram = add_to_diagonal(gram, ridge)
+        weights = solve_positive(ridged_gram, sums[self._learned_rows].T)
+        return weights.T, 0.0
 
 
 def ridge_errors(features, targets, judging_features, judging_targets, ridges):
