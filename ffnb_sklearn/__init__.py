@@ -1,11 +1,12 @@
 """Class-incremental learning without forgetting and without stored examples.
 
 The estimators follow scikit-learn's interface. Any call of `partial_fit` may bring labels that have
-not been seen before, and earlier classes are retained. Metrics, loaders of data, networks, and the
-errors and warnings are in `metrics`, `datasets`, `backbones` and `exceptions`.
+not been seen before, and earlier classes are retained. Metrics, loaders of data, networks, the
+classifiers of other papers, and the errors and warnings are in `metrics`, `datasets`, `backbones`,
+`baselines` and `exceptions`.
 """
 
-from . import backbones, datasets, exceptions, metrics, streams  # noqa: F401
+from . import backbones, baselines, datasets, exceptions, metrics, streams  # noqa: F401
 from ._base.bands import Bands
 from ._version import __version__
 from .backbones import TorchFeatureExtractor

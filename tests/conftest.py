@@ -12,6 +12,7 @@ torch.set_num_threads(1)
 # Quick tests of each room, which the mark `smoke` selects (README.md).
 SMOKE = (
     "tests/backbones/test_readout.py",
+    "tests/baselines/test_base.py",
     "tests/base/test_bad_input.py",
     "tests/base/test_state.py",
     "tests/core/bands/test_null_space.py",

@@ -31,6 +31,14 @@ from ffnb_sklearn import (
     class_incremental_tasks,
     make_continual_pipeline,
 )
+from ffnb_sklearn.baselines import (
+    AnaCP,
+    FeCAM,
+    KernelLDA,
+    NearestClassMean,
+    RanPAC,
+    StreamingLDA,
+)
 
 
 def any_width():
@@ -67,6 +75,12 @@ INSTANCES = {
     "batch norm": (FFNBClassifier(band_size=1, bands=Bands(batch_norm=True)), 63 + 6),
     "as published": (FFNBClassifier.as_published(bands__max_epochs=2, classes_per_task=1), 63 + 6),
     "naive": (NaiveIncrementalClassifier(max_epochs=10), 55),
+    "nearest class mean": (NearestClassMean(), 55),
+    "streaming LDA": (StreamingLDA(), 55),
+    "FeCAM": (FeCAM(), 55),
+    "RanPAC": (RanPAC(n_components=50), 55),
+    "kernel LDA": (KernelLDA(n_components=50, alpha=10.0), 55),
+    "AnaCP": (AnaCP(n_components=50, alpha=1.0), 55),
     "extractor": (TorchFeatureExtractor(any_width), 47),
     "extractor in float64": (TorchFeatureExtractor(any_width, dtype="float64"), 47),
     "extractor, pretrained": (TorchFeatureExtractor(any_width, epochs=1), 48),

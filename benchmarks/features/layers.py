@@ -359,6 +359,7 @@ def report(records, options):
         "10: fourth; of EfficientNet: the inputs of the projections), each pooled by the mean over "
         "the image and scaled by one number learned on the first task; last layer: the output of "
         "the network, unscaled; -mirror: mean with the mirrored image; pixels: divided by 255",
+        "class order: that of the data file, which is the random order of the seed 1993",
         "stream: classes of the first task + those of each later one; base %: after the first "
         "task; average %: mean over all tasks of the accuracy on all classes met so far, both on "
         "the first scored test images of each class; final %: on all 100 of each class",

@@ -1,6 +1,7 @@
 """The classifiers that `compare` runs, each a row of its tables."""
 
 import ast
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,31 +17,32 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from benchmarks.heads.lifted_peers import AnaCP, KernelLDA, RanPAC
-from benchmarks.heads.peers import (
+from ffnb_sklearn import Bands, FFNBClassifier
+from ffnb_sklearn.baselines import (
+    AnaCP,
     FeCAM,
-    IncrementalRidge,
+    KernelLDA,
     NearestClassMean,
-    RegularizedGaussians,
+    RanPAC,
     StreamingLDA,
 )
-from ffnb_sklearn import Bands, FFNBClassifier
 
 # Settings without a published value, the same for all sets, chosen by hold-outs of training rows.
-SLDA_ALPHA = 100.0
-RIDGE_ALPHA = 30.0
 RANPAC_ALPHA = 100.0
-KLDA_BANDWIDTH, KLDA_ALPHA = 1.0, 1000.0
-ANACP_ALPHA = 3.0
+KLDA_ALPHA = 1000.0
 
 
 @dataclass(frozen=True)
 class Context:
-    """Seed, width of the heads that lift the rows, and device of FFNB."""
+    """Seed, width of the heads that lift the rows, device of FFNB, and order of the classes.
+
+    `class_order` is "sorted", "random", which draws by the seed, or a seed of its own.
+    """
 
     seed: int = 0
     width: int = 2000
     device: str = "cpu"
+    class_order: str | int = "sorted"
 
 
 @dataclass(frozen=True)
@@ -140,57 +142,34 @@ METHODS = {
     ),
     "ncm": Method("nearest class mean", lambda c: NearestClassMean(), "no setting"),
     "slda": Method("SLDA", lambda c: StreamingLDA(), "published shrinkage 1e-4 to the identity"),
-    "slda-scaled": Method(
-        "SLDA, scaled ridge",
-        lambda c: StreamingLDA(alpha=SLDA_ALPHA),
-        f"ridge worth {SLDA_ALPHA:g} samples of mean variance, chosen by hold-out",
-    ),
     "fecam": Method(
         "FeCAM",
         lambda c: FeCAM(),
         "published alpha1 = alpha2 = 1, applied twice, and Tukey power 0.5 if the first task is "
         "non-negative",
     ),
-    "rgda": Method(
-        "RGDA",
-        lambda c: RegularizedGaussians(),
-        "weights 0.2, 2, 0.5 of class covariance, mean class covariance and identity, as published "
-        "for LR-RGDA; the identity times the mean variance; all axes kept",
-    ),
     "ranpac": Method(
         "RanPAC",
-        lambda c: RanPAC(width=c.width, random_state=c.seed),
+        lambda c: RanPAC(n_components=c.width, random_state=c.seed),
         "ridge by the published hold-out of every task; the published 10,000 neurons only with "
         "--width 10000",
     ),
     "ranpac-fixed": Method(
         "RanPAC, fixed ridge",
-        lambda c: RanPAC(width=c.width, alpha=RANPAC_ALPHA, random_state=c.seed),
+        lambda c: RanPAC(n_components=c.width, alpha=RANPAC_ALPHA, random_state=c.seed),
         f"ridge worth {RANPAC_ALPHA:g} samples of mean square, chosen by hold-out",
     ),
     "klda": Method(
         "KLDA",
-        lambda c: KernelLDA(
-            width=c.width, bandwidth=KLDA_BANDWIDTH, alpha=KLDA_ALPHA, random_state=c.seed
-        ),
-        f"gamma = {KLDA_BANDWIDTH:g} / median squared distance of the first task, ridge worth "
+        lambda c: KernelLDA(n_components=c.width, alpha=KLDA_ALPHA, random_state=c.seed),
+        "gamma = 1 / median squared distance of the first task, ridge worth "
         f"{KLDA_ALPHA:g} samples of mean variance, both factors chosen by hold-out",
     ),
     "anacp": Method(
         "AnaCP",
-        lambda c: AnaCP(width=c.width, random_state=c.seed),
+        lambda c: AnaCP(n_components=c.width, random_state=c.seed),
         "three heads, 100 draws per class and the ridge of 100, as published; the published 5,000 "
         "neurons only with --width 5000",
-    ),
-    "anacp-fixed": Method(
-        "AnaCP, smaller ridge",
-        lambda c: AnaCP(width=c.width, alpha=ANACP_ALPHA, random_state=c.seed),
-        f"the same with a ridge of {ANACP_ALPHA:g}, chosen by hold-out",
-    ),
-    "ridge": Method(
-        "ridge",
-        lambda c: IncrementalRidge(alpha=RIDGE_ALPHA),
-        f"ridge worth {RIDGE_ALPHA:g} samples of mean variance, chosen by hold-out; with intercept",
     ),
     "lda": _joint(
         "LDA",
@@ -247,3 +226,36 @@ def setting(text):
     if call.args or not parameters or unknown:
         raise ValueError(f"a setting names parameters of FFNBClassifier; got {text!r}")
     return _ffnb(f"FFNB, {text}", text, **parameters)
+
+
+def own_method(text):
+    """Return the method of an estimator such as ``"module:Class"`` or ``"module:Class(alpha=2)"``.
+
+    It gets the seed if it has a `random_state`. Without `partial_fit` it is a joint method.
+
+    Raises
+    ------
+    ValueError
+        If the text does not name a class of estimators and literal values of its parameters.
+    """
+    place, _, call = text.partition("(")
+    module, _, name = place.partition(":")
+    try:
+        estimator_class = getattr(importlib.import_module(module), name)
+        keywords = ast.parse(f"f({call or ')'}", mode="eval").body.keywords
+        estimator = estimator_class(**{one.arg: ast.literal_eval(one.value) for one in keywords})
+        parameters = estimator.get_params()
+    except (ImportError, AttributeError, SyntaxError, TypeError, ValueError) as error:
+        raise ValueError(
+            "--method takes module:Class or module:Class(name=value), an estimator of "
+            f"scikit-learn's form; got {text!r} ({type(error).__name__}: {error})"
+        ) from None
+
+    def build(context):
+        own = clone(estimator)
+        if parameters.get("random_state", 0) is None:
+            own.set_params(random_state=context.seed)
+        return own
+
+    is_joint = not hasattr(estimator, "partial_fit")
+    return Method(f"{name}, joint" if is_joint else name, build, text, joint=is_joint)

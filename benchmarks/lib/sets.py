@@ -37,7 +37,10 @@ class Problem:
     classes_per_task : int
         New classes per task.
     first_task_classes : int or None
-        Classes of the first task, if it differs. They stay first in every class order.
+        Classes of the first task, if it differs.
+    pretrained_classes : int
+        Number of labels that stay first in a random class order, because the features come from a
+        network that was trained on them.
     width : int
         Random neurons or cosines of the other heads that lift the rows.
     """
@@ -47,16 +50,22 @@ class Problem:
     splits: Callable[[int], list[Split]]
     classes_per_task: int = 1
     first_task_classes: int | None = None
+    pretrained_classes: int = 0
     width: int = 2000
 
-    def class_order(self, y, seed):
-        """Return the labels in the order of their arrival: sorted for seed 0, else permuted."""
+    def class_order(self, y, class_order, seed):
+        """Return the labels in the order of their arrival.
+
+        `class_order` is "sorted", "random", which draws by `seed`, or a seed of its own, as in
+        ``class_incremental_tasks(y, class_order="random", random_state=seed)``.
+        """
         labels = np.unique(y)
-        if seed == 0:
+        if class_order == "sorted":
             return labels
-        base = self.first_task_classes or 0
-        shuffled = np.random.default_rng(seed).permutation(labels[base:])
-        return np.concatenate([labels[:base], shuffled])
+        if class_order != "random":
+            seed = class_order
+        first, later = np.split(labels, [self.pretrained_classes])
+        return np.concatenate([first, np.random.RandomState(seed).permutation(later)])
 
     @property
     def protocol(self):
@@ -89,6 +98,37 @@ def table_problems(path, *, standardise=True):
         name: _table(name, partial(_given, arrays[f"{name}_X"], arrays[f"{name}_y"]), standardise)
         for name in names
     }
+
+
+def own_rows(paths):
+    """Return a function that returns the splits of files of own rows by seed.
+
+    The files are a ``.npz`` file as `read_features` reads it, or one with X and y alone, or two
+    ``.npy`` files, the rows and their labels. Without a split in the file, the seed draws a
+    stratified 60 / 40 split.
+
+    Raises
+    ------
+    ValueError
+        If the files have another form.
+    """
+    suffixes = [path.suffix for path in paths]
+    if suffixes == [".npy", ".npy"]:
+        X, y = map(np.load, paths)
+    elif suffixes == [".npz"]:
+        arrays = read_arrays(paths[0])
+        if arrays.keys() != {"X", "y"}:
+            splits = read_features(paths[0])
+            return lambda seed: splits
+        X, y = arrays["X"], arrays["y"]
+    else:
+        raise ValueError(
+            "--features takes a .npz file, or two .npy files of rows and labels; got "
+            f"{' '.join(map(str, paths))}"
+        )
+    if X.ndim != 2 or y.shape != X.shape[:1]:
+        raise ValueError(f"rows of shape {X.shape} need a label each; got labels of {y.shape}")
+    return partial(table_splits, partial(_given, X.astype(np.float64), y), False)
 
 
 def hold_out(split, seed):
@@ -144,10 +184,12 @@ def _fixed(name, source, read, classes_per_task):
 def _cifar(folder):
     return Problem(
         "cifar",
-        "CIFAR-100, 256 features of a ResNet trained on the first 50 classes, official split",
+        "CIFAR-100, 256 features of a ResNet trained on the first 50 classes, official split; "
+        "labels number the classes in the order of the seed 1993",
         lambda _: read_features(folder / "cifar100_b50.npz"),
         classes_per_task=5,
         first_task_classes=50,
+        pretrained_classes=50,
     )
 
 
@@ -162,7 +204,7 @@ def _study(folder):
     known = {one.name: one for one in _features(folder)}
     yield from (known[name] for name in ("sbu", "fpha"))
     source = "CIFAR-100 features: classes 40 to 79, the first 60 training rows of each"
-    yield Problem("cifar-40", source, partial(_thinned, _cifar(folder)), 10, 10)
+    yield Problem("cifar-40", source, partial(_thinned, _cifar(folder)), 10, 10, 10)
     yield Problem(
         "digits",
         "8 x 8 digits of scikit-learn, a stratified 60 / 40 split per seed, as they are",

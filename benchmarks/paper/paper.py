@@ -90,7 +90,10 @@ def runners(options):
 
 def notes(plan):
     """Return the lines that hold for all tables of a page."""
-    lines = [f"seeds: {', '.join(map(str, plan.seeds))}; ± is the standard deviation over seeds"]
+    lines = [
+        f"seeds: {', '.join(map(str, plan.seeds))}; ± is the standard deviation over seeds",
+        "class order: sorted",
+    ]
     if plan.quick:
         lines.append("**quick run**: few rows, epochs and samples; not a result")
     lines.append(f"an integer p is that of the first layer; layers above it have p={DEEP_P}")

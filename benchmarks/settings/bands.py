@@ -74,7 +74,7 @@ def report(records, options, environment):
         + (", on a quarter of the training rows" if options.hold_out else ""),
         "random: shared_band_size; trained: band_size; learning: geometric mean of all runs",
         f"cifar: the first {N_CIFAR} classes, {N_ROWS} training rows of each; fpha: tasks of five "
-        "classes; all other sets: tasks of a class",
+        "classes; all other sets: tasks of a class; class order: sorted",
     ]
     columns = ["random", "trained", "mean", *SETS, "learning s"]
     return page("Trained bands and random neurons", environment, notes, table(columns, rows))

@@ -64,7 +64,7 @@ def run(options):
         for problem in problems_of(group, options.tables):
             for seed in options.seeds:
                 split = problem.splits(seed)[0]
-                first = tasks_of(problem, split.y, seed)[0]
+                first = tasks_of(problem, split.y, Context(seed))[0]
                 for scaling, scale in SCALINGS.items():
                     rows = scale(split, first)
                     for name, method in options.methods.items():
@@ -84,6 +84,7 @@ def report(records, options, environment):
     notes = [
         "balanced accuracy in percent after the last task, one class per task; mean over the sets "
         f"and over seeds {', '.join(map(str, options.seeds))}",
+        "class order: sorted",
     ]
     lines = [
         [group, options.methods[method].label]

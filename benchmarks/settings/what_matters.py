@@ -82,7 +82,6 @@ def run(options):
                 split = Split("", X_train, y_train, X_test, y_test)
                 for value in SETTINGS[setting][1][:: 3 if options.quick else 1]:
                     method = Method("", partial(build, setting, value), "")
-                    # Sorted labels, two per task.
                     problem = Problem(curve, "", lambda _: [], classes_per_task=2)
                     found = measure(method, problem, split, Context(seed))
                     keys = {"setting": setting, "value": str(value), "curve": curve, "seed": seed}
@@ -113,7 +112,8 @@ def report(records, environment):
     notes = [
         f"accuracy in percent on test rows after the last task, mean over {seeds} stratified "
         "splits ± its standard deviation, and megabytes of the pickled estimator; other parameters "
-        "have their default values, and epsilon is 0.1 beside a given shrinkage"
+        "have their default values, and epsilon is 0.1 beside a given shrinkage",
+        "class order: sorted, two classes per task",
     ]
     parts = []
     for setting in dict.fromkeys(one["setting"] for one in records):

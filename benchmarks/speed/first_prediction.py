@@ -133,7 +133,7 @@ def report(records, options, environment):
     """Return the table as Markdown."""
     notes = [
         "random_state=0; ten tasks, or two classes per task if there are fewer than twenty; data "
-        f"of seed 0; medians of {options.repeats} rounds",
+        f"of seed 0; class order: sorted; medians of {options.repeats} rounds",
         "first prediction: of one row; later prediction: of up to 1000 rows",
     ]
     columns = ["case", "settings", "busy", *STEPS, "slowest first", *SIZES]

@@ -2,7 +2,7 @@
 
 from numbers import Integral
 from time import perf_counter
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +53,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         X, y, classes, weights, state = check_samples(
             self, X, y, classes=classes, sample_weight=sample_weight, state=state
         )
-        tasks = [slice(None)]
+        tasks: list[Any] = [slice(None)]
         if reset and self.classes_per_task is not None:
             tasks = class_incremental_tasks(y, classes_per_task=self.classes_per_task)
         for task in tasks:

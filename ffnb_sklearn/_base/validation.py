@@ -10,7 +10,7 @@ from .._inputs.labels import check_labels, check_targets
 from .._inputs.sparse import projection_for
 from .state import State
 
-__all__ = ["check_inputs", "check_samples"]
+__all__ = ["check_inputs", "check_magnitudes", "check_samples"]
 
 # Form of the samples: float64 and float32 samples, in memory or on disk, are not copied.
 _FORM = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C"}
@@ -80,11 +80,11 @@ def check_inputs(estimator, X, state, **checks):
     if issparse(X):
         X = _without_repeated_entries(X)
         values = X.data
-    _check_magnitudes(values)
+    check_magnitudes(values)
     return X, state
 
 
-def _check_magnitudes(values):
+def check_magnitudes(values):
     """Raise if squares of the values would overflow in second moments."""
     # Computing absolute values would copy the values.
     highest = float(values.max(initial=0.0))

@@ -2,13 +2,17 @@
 
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from numbers import Integral
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions, validate_params
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..core.messages import level_of_user
+from .arguments import validate_arguments
 from .labels import check_targets
 
 __all__ = [
@@ -19,18 +23,23 @@ __all__ = [
     "samples_of_tasks",
 ]
 
-SPLIT_CONSTRAINTS = {
+SPLIT_CONSTRAINTS: dict[str, list[object]] = {
     "classes_per_task": [Interval(Integral, 1, None, closed="left"), "array-like"],
     "first_task_classes": [Interval(Integral, 1, None, closed="left"), None],
-    "class_order": [StrOptions({"random"}), "array-like", None],
+    "class_order": [StrOptions({"sorted", "random"}), "array-like"],
     "random_state": ["random_state"],
 }
 
 
-@validate_params({"y": ["array-like"], **SPLIT_CONSTRAINTS}, prefer_skip_nested_validation=True)
+@validate_arguments({"y": ["array-like"], **SPLIT_CONSTRAINTS})
 def class_incremental_tasks(
-    y, *, classes_per_task=1, first_task_classes=None, class_order=None, random_state=None
-):
+    y: ArrayLike,
+    *,
+    classes_per_task: int | Sequence[int] = 1,
+    first_task_classes: int | None = None,
+    class_order: Literal["sorted", "random"] | ArrayLike = "sorted",
+    random_state: int | np.random.RandomState | None = None,
+) -> list[NDArray[np.intp]]:
     """Split the samples of `y` into tasks with disjoint classes.
 
     Parameters
@@ -43,10 +52,10 @@ def class_incremental_tasks(
     first_task_classes : int, default=None
         Number of classes of the first task, such as 50 for the usual "base" task of CIFAR-100.
         `classes_per_task` then applies to the remaining classes.
-    class_order : "random" or array-like of shape (n_classes,), default=None
-        Order in which the classes arrive, with each label once. None sorts the classes. "random"
-        shuffles them with `random_state`; for 100 classes, the seed 1993 gives the order in which
-        most papers stream CIFAR-100.
+    class_order : "sorted", "random" or array-like of shape (n_classes,), default="sorted"
+        Order in which the classes arrive. "random" shuffles the sorted classes with
+        `random_state`: for 100 classes, the seed 1993 gives the order in which most papers stream
+        CIFAR-100. An array holds each label once.
     random_state : int, RandomState instance or None, default=None
         Seed of the "random" class order.
 
@@ -95,16 +104,17 @@ def classes_of_tasks(labels, classes_per_task, first_task_classes, class_order, 
     """Return the classes of each task, in order of arrival."""
     classes = np.unique(labels)
     sizes = _sizes_of_tasks(len(classes), classes_per_task, first_task_classes)
-    if random_state is not None and not isinstance(class_order, str):
+    is_random = isinstance(class_order, str) and class_order == "random"
+    if random_state is not None and not is_random:
         warnings.warn(
             f"random_state={random_state!r} has no effect, because it only draws "
             f'class_order="random"; got class_order={class_order!r}.',
             UserWarning,
             stacklevel=level_of_user(),
         )
-    if isinstance(class_order, str):
+    if is_random:
         classes = check_random_state(random_state).permutation(classes)
-    elif class_order is not None:
+    elif not isinstance(class_order, str):
         positions = _positions_in_order(classes.tolist(), class_order)
         classes = classes[positions]
     ends = np.cumsum(sizes)

@@ -16,6 +16,7 @@ from .._base.base import ClassIncrementalClassifier
 from .._inputs.labels import check_labels
 from ..backbones import SkeletonGCN, TorchFeatureExtractor
 from ..backbones._network import is_state
+from ..baselines._base import MomentClassifier
 from ..core.bands.tuning.naive import NaiveNetwork
 from ..skeletons import SkeletonDescriptor
 from ._schema import NETWORKS
@@ -116,6 +117,8 @@ def check_estimator(estimator, budget):
         _require(n_features <= _MOST_FEATURES, name, f"at most {_MOST_FEATURES}")
     if isinstance(estimator, ClassIncrementalClassifier) and estimator._state is not None:
         _check_state(estimator._state, budget)
+    if isinstance(estimator, MomentClassifier) and "classes_" in attributes:
+        _check_baseline(estimator, budget)
     if isinstance(estimator, TorchFeatureExtractor) and "state_dict_" in attributes:
         _check_extractor(estimator, budget)
     if isinstance(estimator, SkeletonDescriptor) and "frame_shape_" in attributes:
@@ -156,6 +159,27 @@ def _check_labels(state, budget):
     is_complete = np.isin(state.arrived, state.classes).all()
     is_sorted = np.array_equal(np.sort(state.classes), state.classes)
     _require(is_complete and is_sorted, "classes", "sorted, with all that arrived")
+
+
+def _check_baseline(baseline, budget):
+    """Raise unless the labels of a baseline are sorted, and its numbers fit them; take memory."""
+    classes = baseline.classes_
+    _spend_on_labels(budget, [classes])
+    converted = check_labels(classes, classes, "classes_")
+    _require(converted.dtype == classes.dtype, "classes_", "int64, strings or booleans")
+    _require(np.array_equal(np.unique(classes), classes), "classes_", "sorted and different")
+    for name, shape in baseline._shapes().items():
+        array = getattr(baseline, name)
+        expected = f"a finite float64 array of shape {shape}"
+        is_array = isinstance(array, np.ndarray) and array.dtype == np.float64
+        _require(is_array and array.shape == shape and np.isfinite(array).all(), name, expected)
+    counts = baseline.class_counts_
+    _require(counts.min() >= 0.0 and counts.max() > 0.0, "class_counts_", "positive or 0")
+    for name, (value_type, least) in baseline._scalars.items():
+        value = getattr(baseline, name)
+        fits = type(value) is value_type and least <= value < math.inf
+        _require(fits, name, f"{value_type.__name__} of at least {least}")
+    budget.spend(baseline._n_bytes_to_solve, f"the solution of {type(baseline).__name__}")
 
 
 def _spend_on_labels(budget, arrays):

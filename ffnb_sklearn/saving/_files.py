@@ -41,7 +41,7 @@ def save(estimator: Estimator, path: str | os.PathLike[str] | IO[bytes]) -> None
     Parameters
     ----------
     estimator : estimator
-        `FFNBClassifier`, `Bands`, `NaiveIncrementalClassifier`, `TorchFeatureExtractor`,
+        `FFNBClassifier`, `Bands`, the classifiers of `baselines`, `TorchFeatureExtractor`,
         `SkeletonDescriptor`; scikit-learn's `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`,
         `Normalizer`, `HashingVectorizer`, `FeatureHasher` and `FrozenEstimator`; or a `Pipeline` or
         `ContinualPipeline` of these. If skops is installed, any other estimator of scikit-learn

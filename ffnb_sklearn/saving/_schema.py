@@ -28,7 +28,15 @@ from ..backbones import (
     SkeletonGCN,
     TorchFeatureExtractor,
 )
-from ..baselines import NaiveIncrementalClassifier
+from ..baselines import (
+    AnaCP,
+    FeCAM,
+    KernelLDA,
+    NaiveIncrementalClassifier,
+    NearestClassMean,
+    RanPAC,
+    StreamingLDA,
+)
 from ..classifier import FFNBClassifier
 from ..core.bands.tuning.naive import NaiveNetwork, Outputs
 from ..core.class_moments import ClassMoments
@@ -83,6 +91,16 @@ class EstimatorNames(NamedTuple):
 
 # Fitted attributes that every estimator may have.
 OF_ALL = {"set_output": "_sklearn_output_config"}
+
+# Fitted attributes of the baselines that learn from moments.
+_OF_BASELINES = {
+    "n_features_in_": "n_features_in_",
+    "feature_names_in_": "feature_names_in_",
+    "classes_": "classes_",
+    "class_counts_": "class_counts_",
+    "means_": "means_",
+    **OF_ALL,
+}
 
 RECORDS = {
     "State": RecordNames(
@@ -276,6 +294,61 @@ ESTIMATORS = {
         OpenSetClassifier,
         {"estimator": "estimator", "rate": "rate", "unknown_label": "unknown_label"},
         {"estimator_": "estimator_", **OF_ALL},
+    ),
+    "NearestClassMean": EstimatorNames(NearestClassMean, {}, _OF_BASELINES),
+    "StreamingLDA": EstimatorNames(
+        StreamingLDA, {"shrinkage": "shrinkage"}, {"scatter_": "scatter_", **_OF_BASELINES}
+    ),
+    "FeCAM": EstimatorNames(
+        FeCAM,
+        {"alpha1": "alpha1", "alpha2": "alpha2", "tukey_power": "tukey_power"},
+        {"scatter_": "scatter_", "sums_": "sums_", "power_": "power_", **_OF_BASELINES},
+    ),
+    "RanPAC": EstimatorNames(
+        RanPAC,
+        {"n_components": "n_components", "alpha": "alpha", "random_state": "random_state"},
+        {
+            "scatter_": "scatter_",
+            "projection_": "projection_",
+            "alpha_": "alpha_",
+            "generator": "_generator",
+            **_OF_BASELINES,
+        },
+    ),
+    "KernelLDA": EstimatorNames(
+        KernelLDA,
+        {
+            "n_components": "n_components",
+            "gamma": "gamma",
+            "alpha": "alpha",
+            "random_state": "random_state",
+        },
+        {
+            "scatter_": "scatter_",
+            "random_weights_": "random_weights_",
+            "random_offset_": "random_offset_",
+            **_OF_BASELINES,
+        },
+    ),
+    "AnaCP": EstimatorNames(
+        AnaCP,
+        {
+            "n_components": "n_components",
+            "n_layers": "n_layers",
+            "alpha": "alpha",
+            "spread": "spread",
+            "n_draws": "n_draws",
+            "random_state": "random_state",
+        },
+        {
+            "scatter_": "scatter_",
+            "layers_": "layers_",
+            "last_layer_": "last_layer_",
+            "grams_": "grams_",
+            "sums_": "sums_",
+            "draw_seed_": "draw_seed_",
+            **_OF_BASELINES,
+        },
     ),
     "TorchFeatureExtractor": EstimatorNames(
         TorchFeatureExtractor,

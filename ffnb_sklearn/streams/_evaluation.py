@@ -1,18 +1,28 @@
 """Score an estimator that learns tasks of new classes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
-from sklearn.utils._param_validation import HasMethods, validate_params
+from sklearn.utils._optional_dependencies import check_pandas_support
+from sklearn.utils._param_validation import HasMethods
 
 from .. import metrics
+from .._inputs.arguments import validate_arguments
 from .._inputs.tasks import SPLIT_CONSTRAINTS, classes_of_tasks, samples_of_tasks
-from ._learner import StreamLearner, check_stream
+from ._html import cell_of, curve_of, figure_of, heading, table_of
+from ._learner import StreamClassifier, StreamLearner, check_stream
+
+if TYPE_CHECKING:
+    import pandas
 
 __all__ = ["StreamResult", "evaluate_stream"]
+
+# Largest number of tasks whose accuracies a notebook shows as a table.
+_MOST_TASKS = 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,6 +67,48 @@ class StreamResult:
             f"{self.average_incremental_accuracy:.1%} on average"
         )
 
+    def _repr_html_(self) -> str:
+        """Return the curve and the accuracies of the tasks for notebooks."""
+        parts = [heading(repr(self)), curve_of(self.accuracies)]
+        n_tasks = len(self.task_classes)
+        if n_tasks <= _MOST_TASKS:
+            numbers = [str(number) for number in range(1, n_tasks + 1)]
+            rows = []
+            for number, accuracy, matrix_row in zip(
+                numbers, self.accuracies, self.accuracy_matrix, strict=True
+            ):
+                rows.append([number, cell_of(accuracy), *map(cell_of, matrix_row)])
+            headings = ["after task", "% of all", *(f"% of task {number}" for number in numbers)]
+            parts.append(table_of(headings, rows))
+        return figure_of(*parts)
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """Return a table with a row for each task; pandas must be installed.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Number of classes learned so far, accuracy over all of them, seconds, bytes, and the
+            accuracy on the test samples of each task.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        pandas = check_pandas_support("StreamResult.to_frame")
+        n_classes = [len(classes) for classes in self.task_classes]
+        columns: dict[str, Any] = {
+            "n_classes": np.cumsum(n_classes),
+            "accuracy": self.accuracies,
+            "fit_seconds": self.fit_seconds,
+            "state_bytes": self.state_bytes,
+        }
+        for number, accuracies in enumerate(self.accuracy_matrix.T, start=1):
+            columns[f"accuracy_task_{number}"] = accuracies
+        index = pandas.RangeIndex(1, len(n_classes) + 1, name="task")
+        return pandas.DataFrame(columns, index=index)
+
     @property
     def final_accuracy(self) -> float:
         """Accuracy over all test samples after the last task (the "last" of most tables)."""
@@ -75,7 +127,7 @@ class StreamResult:
         return metrics.forgetting(self.accuracy_matrix)
 
 
-@validate_params(
+@validate_arguments(
     {
         "estimator": [HasMethods(["partial_fit", "predict"])],
         "y": ["array-like"],
@@ -83,23 +135,22 @@ class StreamResult:
         **SPLIT_CONSTRAINTS,
         "score_future": ["boolean"],
         "declare_classes": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def evaluate_stream(
-    estimator,
-    X,
-    y,
-    X_test,
-    y_test,
+    estimator: StreamClassifier,
+    X: object,
+    y: ArrayLike,
+    X_test: object,
+    y_test: ArrayLike,
     *,
-    classes_per_task=1,
-    first_task_classes=None,
-    class_order=None,
-    random_state=None,
-    score_future=False,
-    declare_classes=False,
-):
+    classes_per_task: int | Sequence[int] = 1,
+    first_task_classes: int | None = None,
+    class_order: Literal["sorted", "random"] | ArrayLike = "sorted",
+    random_state: int | np.random.RandomState | None = None,
+    score_future: bool = False,
+    declare_classes: bool = False,
+) -> StreamResult:
     """Train a clone of any estimator with `partial_fit` on each task, and score it after each task.
 
     A plain scikit-learn ``Pipeline`` has no `partial_fit`, but ``ContinualPipeline`` does. If the
@@ -140,6 +191,7 @@ def evaluate_stream(
 
     See Also
     --------
+    StreamSummary : Means and deviations over several class orders.
     AccuracyMatrixDisplay : Plot of the task-by-task accuracies.
     IncrementalAccuracyDisplay : Plot of the accuracy as the classes arrive.
 
@@ -158,14 +210,14 @@ def evaluate_stream(
     >>> bool(result.forgetting > 0.5)  # the second task wipes out the first
     True
     """
-    X, y = check_stream(X, y, "X", "y")
-    X_test, y_test = check_stream(X_test, y_test, "X_test", "y_test")
+    samples, labels = check_stream(X, y, "X", "y")
+    test_samples, test_labels = check_stream(X_test, y_test, "X_test", "y_test")
     task_classes = classes_of_tasks(
-        y, classes_per_task, first_task_classes, class_order, random_state
+        labels, classes_per_task, first_task_classes, class_order, random_state
     )
-    tasks = samples_of_tasks(y, task_classes, "y")
-    test_tasks = samples_of_tasks(y_test, task_classes, "y_test")
-    n_test = np.array([len(samples) for samples in test_tasks])
+    tasks = samples_of_tasks(labels, task_classes, "y")
+    test_tasks = samples_of_tasks(test_labels, task_classes, "y_test")
+    n_test = np.array([len(task) for task in test_tasks])
     if not n_test.all():
         classes = task_classes[n_test.argmin()]
         raise ValueError(f"y_test holds no sample of the task with the classes {classes}.")
@@ -175,16 +227,17 @@ def evaluate_stream(
     accuracies = np.empty(n_tasks)
     fit_seconds = np.empty(n_tasks)
     state_bytes = np.empty(n_tasks)
-    learner = StreamLearner(estimator, np.unique(y), declare_classes, "evaluate_stream")
-    for i, samples in enumerate(tasks):
-        X_task = _safe_indexing(X, samples)
+    learner = StreamLearner(estimator, np.unique(labels), declare_classes, "evaluate_stream")
+    for i, task in enumerate(tasks):
+        X_task = _safe_indexing(samples, task)
         name = f"task {i + 1} of {n_tasks}"
-        fit_seconds[i] = learner.learn(X_task, y[samples], name, is_first=i == 0)
+        fit_seconds[i] = learner.learn(X_task, labels[task], name, is_first=i == 0)
         # Measured before the estimator predicts, because a prediction may fill caches.
         state_bytes[i] = learner.pickled_size()
         n_learned = i + 1
         n_scored = n_tasks if score_future else n_learned
-        n_correct[i, :n_scored] = _n_correct(learner, X_test, y_test, test_tasks[:n_scored])
+        scored_tasks = test_tasks[:n_scored]
+        n_correct[i, :n_scored] = _n_correct(learner, test_samples, test_labels, scored_tasks)
         accuracies[i] = n_correct[i, :n_learned].sum() / n_test[:n_learned].sum()
 
     return StreamResult(

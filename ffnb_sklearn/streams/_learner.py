@@ -3,6 +3,7 @@
 import inspect
 import pickle
 import time
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.base import clone
@@ -11,7 +12,17 @@ from sklearn.utils import column_or_1d, indexable
 from .._inputs.arrays import in_memory
 from .._inputs.tasks import labels_of_samples
 
-__all__ = ["StreamLearner", "check_stream"]
+__all__ = ["StreamClassifier", "StreamLearner", "check_stream"]
+
+
+class StreamClassifier(Protocol):
+    """Methods of an estimator that learns a stream; the names of the arguments are free."""
+
+    def partial_fit(self, X: Any, y: Any, /) -> Any:
+        """Learn samples."""
+
+    def predict(self, X: Any, /) -> Any:
+        """Return the labels of samples."""
 
 
 def check_stream(X, y, X_name, y_name):

@@ -5,11 +5,12 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
-from sklearn.utils._param_validation import HasMethods, Interval, validate_params
+from sklearn.utils._param_validation import HasMethods, Interval
 
-from ._learner import StreamLearner, check_stream
+from .._inputs.arguments import validate_arguments
+from ._learner import StreamClassifier, StreamLearner, check_stream
 
 __all__ = ["PrequentialResult", "evaluate_prequential", "windowed_means"]
 
@@ -88,17 +89,24 @@ class PrequentialResult:
         return float(n_tested / seconds)
 
 
-@validate_params(
+@validate_arguments(
     {
         "estimator": [HasMethods(["partial_fit", "predict"])],
         "y": ["array-like"],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "window": [Interval(Integral, 1, None, closed="left")],
         "declare_classes": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
-def evaluate_prequential(estimator, X, y, *, batch_size=1, window=1000, declare_classes=False):
+def evaluate_prequential(
+    estimator: StreamClassifier,
+    X: object,
+    y: ArrayLike,
+    *,
+    batch_size: int = 1,
+    window: int = 1000,
+    declare_classes: bool = False,
+) -> PrequentialResult:
     """Let a clone of any estimator with `partial_fit` predict each batch, then learn the batch.
 
     Every sample is a test sample once, before it is a training sample, so no samples are set aside
@@ -158,8 +166,8 @@ def evaluate_prequential(estimator, X, y, *, batch_size=1, window=1000, declare_
     >>> result.is_correct.shape
     (140,)
     """
-    X, y = check_stream(X, y, "X", "y")
-    n_samples = len(y)
+    samples, labels = check_stream(X, y, "X", "y")
+    n_samples = len(labels)
     if n_samples <= batch_size:
         raise ValueError(
             f"y must have more samples than the first batch, which is not tested; got {n_samples} "
@@ -167,7 +175,7 @@ def evaluate_prequential(estimator, X, y, *, batch_size=1, window=1000, declare_
         )
     starts = np.arange(0, n_samples, batch_size)
     n_batches = len(starts)
-    first_batches = _first_batches(y, batch_size)
+    first_batches = _first_batches(labels, batch_size)
     points = np.linspace(0, n_batches - 1, _N_SIZES).round()
     measured_batches = np.unique(points.astype(int))
 
@@ -175,16 +183,17 @@ def evaluate_prequential(estimator, X, y, *, batch_size=1, window=1000, declare_
     predict_seconds = np.empty(n_batches - 1)
     fit_seconds = np.empty(n_batches)
     state_bytes = []
-    learner = StreamLearner(estimator, np.unique(y), declare_classes, "evaluate_prequential")
+    learner = StreamLearner(estimator, np.unique(labels), declare_classes, "evaluate_prequential")
     for i, start in enumerate(starts):
-        samples = np.arange(start, min(start + batch_size, n_samples))
-        X_batch = _safe_indexing(X, samples)
-        y_batch = y[samples]
+        stop = np.minimum(start + batch_size, n_samples)
+        batch = np.arange(start, stop)
+        X_batch = _safe_indexing(samples, batch)
+        y_batch = labels[batch]
         if i > 0:
             predictions, predict_seconds[i - 1] = learner.predict(X_batch)
             # A declared label may be guessed before it has been learned.
-            was_learned = first_batches[samples] < i
-            is_correct[samples] = was_learned & (predictions == y_batch)
+            was_learned = first_batches[batch] < i
+            is_correct[batch] = was_learned & (predictions == y_batch)
         name = f"batch {i + 1} of {n_batches}"
         fit_seconds[i] = learner.learn(X_batch, y_batch, name, is_first=i == 0)
         if i in measured_batches:

@@ -409,8 +409,8 @@ def test_automatic_width_of_the_shared_band():
     [
         (estimator, "core.learning.updated_moments"),
         (estimator, "core.learning.append_drafts"),
-        (naive, "baselines.grow"),
-        (naive, "baselines.train_newest"),
+        (naive, "baselines._naive.grow"),
+        (naive, "baselines._naive.train_newest"),
     ],
 )
 @pytest.mark.parametrize("method", ["partial_fit", "fit"])

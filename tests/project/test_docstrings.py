@@ -26,7 +26,8 @@ WITHOUT_PARAMETERS = {
     "streams.StreamResult",
 }
 
-MODULES = {f"{name}.": getattr(ffnb_sklearn, name) for name in ("metrics", "datasets", "backbones")}
+ROOMS = ("metrics", "datasets", "backbones", "baselines")
+MODULES = {f"{name}.": getattr(ffnb_sklearn, name) for name in ROOMS}
 MODULES |= {
     "": ffnb_sklearn,
     "exceptions.": ffnb_sklearn.exceptions,

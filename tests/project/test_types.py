@@ -12,7 +12,15 @@ import ffnb_sklearn
 SCRIPT = """
 import numpy as np
 
-from ffnb_sklearn import FFNBClassifier, load, save
+from ffnb_sklearn import (
+    FFNBClassifier,
+    class_incremental_tasks,
+    evaluate_prequential,
+    evaluate_stream,
+    load,
+    save,
+)
+from ffnb_sklearn.baselines import FeCAM
 
 X = np.zeros((4, 2))
 y = [0, 0, 1, 1]
@@ -28,7 +36,13 @@ reveal_type(clf.rename({0: 2}))
 shares: dict[int, float] = clf.estimate_priors(X)
 reveal_type(save(clf, "model"))
 reveal_type(load("model"))
+reveal_type(class_incremental_tasks(y, class_order=[1, 0]))
+reveal_type(evaluate_stream(clf, X, y, X, y, class_order="random", random_state=1993))
+reveal_type(evaluate_stream(FeCAM(), X, y, X, y).accuracies)
+reveal_type(evaluate_prequential(clf, X, y))
 FFNBClassifier(band_size="three")
+evaluate_stream(clf, X, y, X, y, first_task_classes="two")
+evaluate_prequential(X, X, y)
 """
 
 # torch is large, and no revealed type depends on it.
@@ -42,6 +56,8 @@ follow_imports = skip
 
 CLASSIFIER = "ffnb_sklearn.classifier.FFNBClassifier"
 ARRAY = "numpy.ndarray["
+LOADED = "ffnb_sklearn.saving._files.Estimator"
+STREAM = "ffnb_sklearn.streams."
 
 
 def test_mypy_sees_the_types_of_the_public_names(tmp_path):
@@ -55,12 +71,14 @@ def test_mypy_sees_the_types_of_the_public_names(tmp_path):
     root = Path(ffnb_sklearn.__file__).parents[1]
     result = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     revealed = re.findall(r'Revealed type is "(.*)"', result.stdout)
-    beginnings = [CLASSIFIER, CLASSIFIER, CLASSIFIER, ARRAY, ARRAY]
-    beginnings += [CLASSIFIER, CLASSIFIER, CLASSIFIER, "None"]
-    assert len(revealed) == len(beginnings) + 1, result.stdout + result.stderr
-    for text, beginning in zip(revealed, beginnings, strict=False):
+    beginnings = [CLASSIFIER] * 3 + [ARRAY] * 2 + [CLASSIFIER] * 3 + ["None", LOADED]
+    beginnings += ["list[" + ARRAY, STREAM + "_evaluation.StreamResult", ARRAY]
+    beginnings += [STREAM + "_prequential.PrequentialResult"]
+    assert len(revealed) == len(beginnings), result.stdout + result.stderr
+    for text, beginning in zip(revealed, beginnings, strict=True):
         assert text.startswith(beginning), result.stdout
-    assert "Any" not in revealed[-1]
     errors = [line for line in result.stdout.splitlines() if ": error:" in line]
-    assert len(errors) == 1, result.stdout
+    assert len(errors) == 3, result.stdout
     assert 'Argument "band_size" to "FFNBClassifier" has incompatible type "str"' in errors[0]
+    assert 'Argument "first_task_classes" to "evaluate_stream" has incompatible' in errors[1]
+    assert 'Argument 1 to "evaluate_prequential" has incompatible type' in errors[2]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from ffnb_sklearn import FFNBClassifier, TorchFeatureExtractor, load, make_continual_pipeline
@@ -15,6 +16,7 @@ from ffnb_sklearn.saving import _schema
 from ffnb_sklearn.saving._classes import field_types
 from ffnb_sklearn.saving._codec import Writer
 from ffnb_sklearn.saving._schema import ESTIMATORS, RECORDS, UPGRADES, RecordNames
+from tests.baselines.small_problem import HEADS
 from tests.saving.model_files import (
     classifier,
     closed,
@@ -64,10 +66,16 @@ def jittered_extractor():
     return TorchFeatureExtractor(ConvNet, augment=Jitter())
 
 
+def baseline(name):
+    """Return a function that returns a fitted baseline."""
+    return lambda: clone(HEADS[name]).fit(X, np.arange(len(X)) % 3)
+
+
 MODELS = [
     *(deep_classifier, naive_classifier, pipeline, wide_classifier, repaired_classifier),
     *(trained_extractor, jittered_extractor, layered_extractor, fitted_descriptor),
     open_set_classifier,
+    *map(baseline, HEADS),
 ]
 
 

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.metrics import balanced_accuracy_score, log_loss
+from sklearn.svm import SVC
 
 from benchmarks.heads import compare
 from benchmarks.heads.methods import METHODS, Context, setting
 from benchmarks.lib.sets import Problem, load_group, table_splits
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import FFNBClassifier, class_incremental_tasks
 
 # Recorded by an earlier script.
 OLD_RUNS = str(Path(compare.__file__).parents[1] / "results" / "settings" / "what_matters.csv")
@@ -34,10 +35,10 @@ def test_figures_are_those_of_the_learned_estimator(name):
     if METHODS[name].joint:
         clf.fit(split.X, split.y)
     else:
-        for task in compare.tasks_of(IRIS, split.y, 0):
+        for task in compare.tasks_of(IRIS, split.y, Context(0)):
             clf.partial_fit(split.X[task], split.y[task])
     predicted = clf.predict(split.X_test)
-    assert list(found) == list(compare.FIGURES)
+    assert list(found) == [*compare.FIGURES, compare.CURVE]
     assert_allclose(found["accuracy"], 100.0 * np.mean(predicted == split.y_test))
     assert_allclose(found["balanced"], 100.0 * balanced_accuracy_score(split.y_test, predicted))
     assert found["state_mb"] > 0
@@ -105,7 +106,7 @@ def test_report_compares_with_the_first_method_and_with_another_version(tmp_path
     first = compare.main([*quick, "--out", str(old)])
     assert [one["method"] for one in first] == ["slda", "ncm"]
     written = records_of(old)
-    assert list(written[0]) == [*compare.KEYS, *compare.FIGURES]
+    assert list(written[0]) == [*compare.KEYS, *compare.FIGURES, compare.CURVE]
     text = old.read_text(encoding="utf-8").replace(written[0]["balanced"], "50.0")
     old.write_text(text, encoding="utf-8")
     capsys.readouterr()
@@ -155,6 +156,108 @@ def test_own_features_and_tables_of_a_file_are_streamed(tmp_path, capsys):
     assert records[0]["split"] == "split 0, hold-out 0"
 
 
+def test_own_rows_without_a_split_are_split_by_the_seed(tmp_path, capsys):
+    X, y = load_iris(return_X_y=True)
+    np.savez(tmp_path / "bare.npz", X=X, y=y)
+    np.save(tmp_path / "X.npy", X.astype(np.float32))
+    np.save(tmp_path / "y.npy", y.astype(str))
+    options = ["--methods", "ncm", "--seeds", "0", "1"]
+    records = compare.main(["--features", str(tmp_path / "bare.npz"), *options])
+    files = [str(tmp_path / "X.npy"), str(tmp_path / "y.npy")]
+    others = compare.main(["--features", *files, *options, "--average"])
+    assert "rows of X.npy, y.npy" in capsys.readouterr().out
+    assert [one["split"] for one in records] == ["split 0", "split 1"]
+    assert_allclose([one["accuracy"] for one in records], [one["accuracy"] for one in others])
+    (split,) = table_splits(lambda return_X_y: (X, y), False, 0)
+    expected = METHODS["ncm"].build(Context()).fit(split.X, split.y)
+    assert_allclose(records[0]["accuracy"], 100 * expected.score(split.X_test, split.y_test))
+
+
+def test_own_estimators_join_the_methods(capsys):
+    own = [
+        "sklearn.svm:SVC(C=10)",
+        "sklearn.linear_model:SGDClassifier",
+        "sklearn.dummy:DummyClassifier()",
+    ]
+    quick = ["--sets", "iris", "--seeds", "3", "--methods", "ncm", "--method", *own]
+    records = compare.main(quick)
+    printed = capsys.readouterr().out
+    assert [one["method"] for one in records] == ["ncm", *own]
+    assert "- SVC, joint: sklearn.svm:SVC(C=10)" in printed
+    assert "| iris | SGDClassifier |" in printed
+    (split,) = IRIS.splits(3)
+    svc = SVC(C=10).fit(split.X, split.y)
+    assert_allclose(records[1]["accuracy"], 100 * svc.score(split.X_test, split.y_test))
+    # It learns the classes in a stream, needs their declaration, and gets the seed.
+    sgd = SGDClassifier(random_state=3)
+    for label in range(3):
+        rows = split.y == label
+        sgd.partial_fit(split.X[rows], split.y[rows], classes=[0, 1, 2])
+    assert_allclose(records[2]["accuracy"], 100 * sgd.score(split.X_test, split.y_test))
+
+
+def test_class_orders_are_those_of_the_streams(tmp_path, capsys):
+    (split,) = IRIS.splits(0)
+    for order, seed in (("sorted", 5), ("random", 5), (1993, 5)):
+        tasks = compare.tasks_of(IRIS, split.y, Context(seed, class_order=order))
+        options = {}
+        if order != "sorted":
+            options = {"class_order": "random", "random_state": 5 if order == "random" else order}
+        expected = class_incremental_tasks(split.y, **options)
+        assert [task.tolist() for task in tasks] == [task.tolist() for task in expected]
+    path = tmp_path / "runs.csv"
+    quick = ["--sets", "iris", "--methods", "ncm", "--seeds", "0", "1", "--class-order"]
+    sorted_runs = compare.main([*quick, "sorted", "--out", str(path)])
+    assert "- class order: sorted\n" in capsys.readouterr().out
+    assert {one["class_order"] for one in sorted_runs} == {"sorted"}
+    compare.main([*quick, "random"])
+    assert "- class order: random, each seed draws it; " in capsys.readouterr().out
+    # Runs in another order are made again.
+    runs = compare.main([*quick, "1993", "--resume", str(path)])
+    assert "- class order: random, the seed 1993 draws it for all runs; " in capsys.readouterr().out
+    assert {one["class_order"] for one in runs} == {"1993"}
+
+
+def test_deviations_over_seeds_and_accuracies_after_each_task(capsys):
+    quick = ["--sets", "iris", "--methods", "slda", "lda", "--average", "--seeds"]
+    records = compare.main([*quick, "0", "1", "2"])
+    printed = capsys.readouterr().out
+    slda = [one for one in records if one["method"] == "slda"]
+    accuracies = [one["accuracy"] for one in slda]
+    shown = f"{np.mean(accuracies):.2f} ± {np.std(accuracies, ddof=1):.2f}"
+    assert f"| iris | SLDA | {shown} | {shown} | - | - |" in printed
+    assert "± is the standard deviation over seeds" in printed
+    curves = [[float(text) for text in one["after_tasks"].split()] for one in slda]
+    assert np.shape(curves) == (3, 3)
+    assert_allclose(np.mean(curves, axis=1), [one["average"] for one in slda], atol=0.01)
+    assert_allclose(np.array(curves)[:, -1], accuracies, atol=0.01)
+    cells = [
+        f"{mean:.2f} ± {deviation:.2f}"
+        for mean, deviation in zip(
+            np.mean(curves, axis=0), np.std(curves, axis=0, ddof=1), strict=True
+        )
+    ]
+    assert "## iris: accuracy % after each task" in printed
+    assert f"| SLDA | {' | '.join(cells)} |" in printed
+    assert "| LDA, joint | - | " in printed
+    compare.main([*quick, "0"])
+    assert "±" not in capsys.readouterr().out
+
+
+def test_deviations_average_splits_and_sets_first():
+    base = {"split": "", "group": "g", "method": "m"} | dict.fromkeys(compare.FIGURES, 0.0)
+    records = [
+        base | {"set": "a", "seed": "0", "balanced": 80.0},
+        base | {"set": "a", "seed": "0", "balanced": 90.0, "split": "other"},
+        base | {"set": "a", "seed": "1", "balanced": 87.0},
+        base | {"set": "b", "seed": "0", "balanced": 60.0},
+        base | {"set": "b", "seed": "1", "balanced": 62.0},
+    ]
+    found = compare.deviations(records)
+    assert_allclose(found["g", "a", "m"]["balanced"], np.std([85.0, 87.0], ddof=1))
+    assert_allclose(found["g", None, "m"]["balanced"], np.std([72.5, 74.5], ddof=1))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -164,7 +267,13 @@ def test_own_features_and_tables_of_a_file_are_streamed(tmp_path, capsys):
         (["--sets", "wine", "--against", "none.csv"], "none.csv"),
         (["--sets", "wine", "--resume", OLD_RUNS], "of this script"),
         (["--out", "table.txt"], ".md or .csv"),
-        (["--features", "rows.npy"], "rows.npy must be a .npz file"),
+        (["--features", "rows.npy"], "two .npy files of rows and labels; got rows.npy"),
+        (["--features", "rows.npy", "rows.npy"], "need a label each; got labels of (3, 3)"),
+        (["--class-order", "1993.5"], "invalid class_order value"),
+        (["--method", "sklearn.svm:SVCC"], "got 'sklearn.svm:SVCC' (AttributeError"),
+        (["--method", "sklearn.svm.SVC"], "--method takes module:Class"),
+        (["--method", "sklearn.svm:SVC(D=1)"], "--method takes module:Class"),
+        (["--method", "json:JSONDecoder"], "--method takes module:Class"),
         (["--sets", "rows", "--tables", "."], "rows.npz must be a .npz file"),
         (["--sets", "wine", "--resume", "rows.npy"], "take .csv files of this script"),
     ],

@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from benchmarks.lib.data import Split, read_features
-from benchmarks.lib.sets import GROUPS, hold_out, load_group
+from benchmarks.lib.sets import GROUPS, Problem, hold_out, load_group
+from ffnb_sklearn import class_incremental_tasks
 
 GENERATED = ["generated", "classification", "surrounding", "unequal-sizes"]
 
@@ -62,15 +63,23 @@ def test_generated_sets_repeat_by_seed_and_have_all_classes(group):
         assert_array_equal(np.unique(first.y), np.unique(first.y_test))
 
 
-def test_class_orders_keep_the_base_task_and_repeat_by_seed():
+def test_class_orders_keep_the_classes_of_a_pretrained_network():
     problem = load_group("features", Path(), Path())["cifar"]
     y = np.repeat(np.arange(100), 2)
-    assert_array_equal(problem.class_order(y, 0), np.arange(100))
-    order = problem.class_order(y, 3)
+    assert_array_equal(problem.class_order(y, "sorted", 3), np.arange(100))
+    order = problem.class_order(y, "random", 3)
     assert_array_equal(order[:50], np.arange(50))
     assert not np.array_equal(order, np.arange(100))
     assert_array_equal(np.sort(order), np.arange(100))
-    assert_array_equal(order, problem.class_order(y, 3))
+    assert_array_equal(order, problem.class_order(y, 3, 0))
+    assert not np.array_equal(order, problem.class_order(y, "random", 0))
+
+
+def test_random_orders_are_those_of_class_incremental_tasks():
+    problem = Problem("own", "", None, first_task_classes=50)
+    y = np.arange(100)
+    tasks = class_incremental_tasks(y, class_order="random", random_state=1993)
+    assert_array_equal(problem.class_order(y, 1993, 0), np.concatenate(tasks))
 
 
 def test_a_hold_out_scores_training_rows_that_it_does_not_learn():

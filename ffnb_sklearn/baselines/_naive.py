@@ -6,12 +6,12 @@ from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval
 
-from ._base.bands import Bands
-from ._base.base import ClassIncrementalClassifier
-from ._base.learning import place_task
-from ._base.settings import check_seed, check_unchanged, descent_of
-from ._inputs.seeds import next_seed
-from .core.bands.tuning.naive import empty_network, grow, train_newest
+from .._base.bands import Bands
+from .._base.base import ClassIncrementalClassifier
+from .._base.learning import place_task
+from .._base.settings import check_seed, check_unchanged, descent_of
+from .._inputs.seeds import next_seed
+from ..core.bands.tuning.naive import empty_network, grow, train_newest
 
 __all__ = ["NaiveIncrementalClassifier"]
 

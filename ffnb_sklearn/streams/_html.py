@@ -1,0 +1,72 @@
+"""Small pictures and tables for notebooks: HTML without scripts, in the colours of the page."""
+
+from html import escape
+
+import numpy as np
+
+__all__ = ["cell_of", "curve_of", "figure_of", "heading", "table_of"]
+
+# Size of the picture of a curve in pixels, and its margin for the labels of the axis.
+_WIDTH = 320
+_HEIGHT = 120
+_MARGIN = 36
+
+_CELL = "padding:2px 6px;text-align:right"
+
+
+def heading(text):
+    """Return a line of text."""
+    return f"<div>{escape(text)}</div>"
+
+
+def figure_of(*parts):
+    """Return parts one below the other."""
+    return f'<div style="overflow-x:auto">{"".join(parts)}</div>'
+
+
+def curve_of(accuracies):
+    """Return a picture of the accuracy after each task, from 0 to 100 %."""
+    n_tasks = len(accuracies)
+    steps = np.arange(n_tasks) / max(n_tasks - 1, 1)
+    x = _MARGIN + steps * (_WIDTH - _MARGIN - 8)
+    y = 8 + (1.0 - np.asarray(accuracies)) * (_HEIGHT - 16)
+    points = [f"{left:.1f},{top:.1f}" for left, top in zip(x, y, strict=True)]
+    marks = [
+        f'<circle cx="{left:.1f}" cy="{top:.1f}" r="2.5"/>' for left, top in zip(x, y, strict=True)
+    ]
+    bottom = _HEIGHT - 8
+    lines = [
+        f'<svg width="{_WIDTH}" height="{_HEIGHT}" role="img" style="display:block"'
+        ' aria-label="accuracy after each task" fill="currentColor">',
+        f'<path d="M{_MARGIN} 8V{bottom}H{_WIDTH}" fill="none" stroke="currentColor"/>',
+        '<g font-size="10" text-anchor="end">',
+        f'<text x="{_MARGIN - 4}" y="12">100 %</text>',
+        f'<text x="{_MARGIN - 4}" y="{bottom}">0 %</text>',
+        "</g>",
+        f'<polyline points="{" ".join(points)}" fill="none" stroke="#1f77b4" stroke-width="2"/>',
+        f'<g fill="#1f77b4">{"".join(marks)}</g>',
+        "</svg>",
+    ]
+    return "".join(lines)
+
+
+def cell_of(accuracy):
+    """Return a cell of an accuracy, the darker the higher; NaN is empty."""
+    if np.isnan(accuracy):
+        return f'<td style="{_CELL}"></td>'
+    colour = f"background:rgba(31,119,180,{0.5 * accuracy:.2f})"
+    return f'<td style="{_CELL};{colour}">{100.0 * accuracy:.1f}</td>'
+
+
+def table_of(headings, rows):
+    """Return a table whose rows hold texts, or cells that are HTML already."""
+    head = "".join(f'<th style="{_CELL}">{escape(text)}</th>' for text in headings)
+    lines = [f"<table><thead><tr>{head}</tr></thead><tbody>"]
+    for row in rows:
+        cells = []
+        for value in row:
+            is_cell = value.startswith("<td")
+            cells.append(value if is_cell else f'<td style="{_CELL}">{escape(value)}</td>')
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    lines.append("</tbody></table>")
+    return "".join(lines)

@@ -1,0 +1,44 @@
+"""AnaCP against its formulas."""
+
+import numpy as np
+from numpy.testing import assert_allclose
+from scipy.linalg import sqrtm
+from scipy.special import erf
+
+from ffnb_sklearn.baselines import AnaCP
+from tests.baselines.small_problem import five_classes, unit
+
+
+def test_anacp_regresses_on_spread_means_and_then_on_draws():
+    X, y, X_test, _ = five_classes()
+    head = AnaCP(n_components=40, n_layers=2, alpha=3.0, random_state=0)
+    head.set_params(n_draws=4000, spread=0.5).fit(X, y)
+
+    def gelu(rows):
+        return 0.5 * rows * (1.0 + erf(rows / np.sqrt(2.0)))
+
+    rows = unit(X)
+    means = np.array([rows[y == label].mean(axis=0) for label in range(5)])
+    covariance = np.cov((rows - means[y]).T, bias=True) + 1e-4 * np.eye(12)
+    whitening = np.real(sqrtm(np.linalg.inv(covariance)))
+    left, singular, right = np.linalg.svd((means - means.mean(axis=0)) @ whitening, False)
+    # The fifth direction of five centred means is undefined.
+    moved = left[:, :4] @ np.diag(singular[:4] + 0.5) @ right[:4]
+    targets = unit(moved @ whitening + means.mean(axis=0))
+
+    def ridge(neurons, outputs):
+        return np.linalg.solve(neurons.T @ neurons + 3.0 * np.eye(40), neurons.T @ outputs)
+
+    maps = [ridge(gelu(rows @ layer), targets[y]) for layer in head.layers_]
+    assert_allclose(head._solution[0], maps, rtol=1e-7, atol=1e-10)
+
+    def neurons_of(rows):
+        heads = zip(head.layers_, maps, strict=True)
+        return gelu(np.mean([unit(gelu(rows @ a) @ b) for a, b in heads], 0) @ head.last_layer_)
+
+    draws = head._draws(means, covariance).reshape(5, 4000, 12)
+    assert_allclose(draws.mean(axis=1), means, atol=0.02)
+    assert_allclose(np.cov((draws[0] - means[0]).T), covariance, atol=0.02)
+    readout = ridge(neurons_of(draws.reshape(-1, 12)), np.repeat(np.eye(5), 4000, axis=0))
+    expected = neurons_of(unit(X_test)) @ readout
+    assert_allclose(head.decision_function(X_test), expected, rtol=1e-7, atol=1e-10)
