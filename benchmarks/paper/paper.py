@@ -115,18 +115,23 @@ def main(arguments=None):
         print("\n".join(f"{name}: {table.title}" for name, table in tables.items()))
         return
     parts = []
+    rows_by_set = {}
     with limited(options.threads):
         by_set = runners(options)
         for name in options.table:
             rows = chosen_rows(tables[name], options)
-            runner = by_set[rows[0].data_set.name]
+            set_name = rows[0].data_set.name
+            rows_by_set.setdefault(set_name, []).extend(rows)
+            runner = by_set[set_name]
             if not options.recorded:
                 runner.run(rows)
             parts.append(part(tables[name], rows, runner))
             print("\n".join(parts[-1]), flush=True)
         environment = environment_lines(options.device)
+    seconds = sum(by_set[name].seconds(rows) for name, rows in rows_by_set.items())
+    lines = [*notes(make_plan(options)), f"total: {seconds:.0f} s of one core for all runs"]
     if options.out is not None:
-        text = page(options.title, environment, notes(make_plan(options)), *parts)
+        text = page(options.title, environment, lines, *parts)
         options.out.write_text(text, encoding="utf-8")
 
 
