@@ -97,6 +97,12 @@ def notes(plan):
     return [*lines, "accuracies: percent of the test samples of all classes seen so far"]
 
 
+def total_line(seconds):
+    """Return the line on the time of all runs; nan stands for a time that is not recorded."""
+    timed = seconds[~np.isnan(seconds)]
+    return f"total: {timed.sum():.0f} s of one core, in {len(timed)} of {len(seconds)} runs"
+
+
 def chosen_rows(table, options):
     """Rows of a table that are run: few, at even distances, where it is to be quick."""
     if options.rows:
@@ -128,8 +134,8 @@ def main(arguments=None):
             parts.append(part(tables[name], rows, runner))
             print("\n".join(parts[-1]), flush=True)
         environment = environment_lines(options.device)
-    seconds = sum(by_set[name].seconds(rows) for name, rows in rows_by_set.items())
-    lines = [*notes(make_plan(options)), f"total: {seconds:.0f} s of one core for all runs"]
+    seconds = [by_set[name].seconds(rows) for name, rows in rows_by_set.items()]
+    lines = [*notes(make_plan(options)), total_line(np.concatenate(seconds))]
     if options.out is not None:
         text = page(options.title, environment, lines, *parts)
         options.out.write_text(text, encoding="utf-8")

@@ -129,9 +129,9 @@ class Runner:
             print(f"{number} / {len(missing)}", *key, result, file=sys.stderr)
 
     def seconds(self, rows):
-        """Return the time of the processor in all recorded runs of some rows, each counted once."""
+        """Return the seconds of all recorded runs of some rows, nan where they are not recorded."""
         recorded = self._cells(rows).keys() & self._runs.keys()
-        return sum(self._runs[key].seconds for key in recorded)
+        return np.array([self._runs[key].seconds for key in recorded])
 
     def _cells(self, rows):
         """Return the row, mode, split and seed of all runs of some rows, by their keys."""
