@@ -151,8 +151,11 @@ def _tasks(table, rows, runner):
 
 def _sizes(table, rows, runner):
     """Network sizes of the row with the common settings, counted as in the paper."""
-    row = next(one for one in rows if one.model == "paper" and is_usual(one))
-    sizes = mean_over_seeds(runner, row, CLOSED, "sizes")
+    usual_rows = [row for row in rows if row.model == "paper" and is_usual(row)]
+    sizes = None
+    if usual_rows:
+        row = usual_rows[0]
+        sizes = mean_over_seeds(runner, row, CLOSED, "sizes")
     if sizes is None:
         return ["Network sizes: the row with the common settings is missing."]
     data_set, (weights, width, printed) = row.data_set, SIZES[table.source]
