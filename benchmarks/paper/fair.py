@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.lib.report import environment_lines, limited, page, table
-from benchmarks.paper.data_sets import CIFAR, FPHA, HELD_OUT, SBU
+from benchmarks.paper.data_sets import CIFAR, FPHA, FPHA_BY_CLASS, HELD_OUT, SBU
 from benchmarks.paper.paper import notes, plan_options, runners
 from benchmarks.paper.printed import ACCURACIES, CIFAR_ACCURACIES, SIZES
 from benchmarks.paper.report import settings, spread
@@ -65,7 +65,7 @@ MODELS = (
 )
 SETS = {
     "sbu": (SBU,),
-    "fpha": (FPHA,),
+    "fpha": (FPHA, FPHA_BY_CLASS),
     "cifar": (CIFAR_FEW,),
 }
 # Tables of the paper on the number of layers, and on the network sizes.

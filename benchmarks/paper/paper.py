@@ -8,8 +8,9 @@
 The network is `FFNBClassifier.as_published` on features of the printed widths. --table takes names
 of tables, or sbu, fpha and cifar for all tables of a set. --results names a folder with a file of
 single runs per set: runs that it has are not made again, so an interrupted command goes on where it
-stopped, and a finished one writes the same page. Class orders are those of the labels. A seed sets
-the random filters of the backbone and the mini-batches.
+stopped, and a finished one writes the same page. A run that an error ends is a run too: its cell
+has the class of the error. Class orders are those of the labels. A seed sets the random filters of
+the backbone and the mini-batches.
 """
 
 import argparse
@@ -100,6 +101,12 @@ def notes(plan):
     return [*lines, "accuracies: percent of the test samples of all classes seen so far"]
 
 
+def total_line(seconds):
+    """Return the line on the time of all runs; nan stands for a time that is not recorded."""
+    timed = seconds[~np.isnan(seconds)]
+    return f"total: {timed.sum():.0f} s of one core, in {len(timed)} of {len(seconds)} runs"
+
+
 def chosen_rows(table, options):
     """Rows of a table that are run: few, at even distances, where it is to be quick."""
     if options.rows:
@@ -118,18 +125,23 @@ def main(arguments=None):
         print("\n".join(f"{name}: {table.title}" for name, table in tables.items()))
         return
     parts = []
+    rows_by_set = {}
     with limited(options.threads):
         by_set = runners(options)
         for name in options.table:
             rows = chosen_rows(tables[name], options)
-            runner = by_set[rows[0].data_set.name]
+            set_name = rows[0].data_set.name
+            rows_by_set.setdefault(set_name, []).extend(rows)
+            runner = by_set[set_name]
             if not options.recorded:
                 runner.run(rows)
             parts.append(part(tables[name], rows, runner))
             print("\n".join(parts[-1]), flush=True)
         environment = environment_lines(options.device)
+    seconds = [by_set[name].seconds(rows) for name, rows in rows_by_set.items()]
+    lines = [*notes(make_plan(options)), total_line(np.concatenate(seconds))]
     if options.out is not None:
-        text = page(options.title, environment, notes(make_plan(options)), *parts)
+        text = page(options.title, environment, lines, *parts)
         options.out.write_text(text, encoding="utf-8")
 
 

@@ -67,8 +67,27 @@ def _listed(parameters):
 
 def finals(runner, row, mode, *, folds=False):
     """Final accuracy of each seed in percent: on the printed split, or the mean over the folds."""
-    splits = runner.splits(row) if folds else [row.data_set.split]
-    return [100 * np.mean([run.final for run in one]) for one in runner.runs(row, mode, splits)]
+    runs = runner.runs(row, mode, _splits(runner, row, folds=folds))
+    return [100 * np.mean([run.final for run in runs_of_seed]) for runs_of_seed in runs]
+
+
+def _splits(runner, row, *, folds):
+    """Return the printed split, or all folds."""
+    return runner.splits(row) if folds else [row.data_set.split]
+
+
+def _final_cell(runner, row, mode, *, folds=False):
+    """Return the final accuracies of a row and its failed runs as text."""
+    values = finals(runner, row, mode, folds=folds)
+    failures = runner.failures(row, mode, _splits(runner, row, folds=folds))
+    if not failures:
+        return spread(values)
+    classes = ", ".join(sorted(set(failures)))
+    if not values:
+        return f"fails: {classes}"
+    n_seeds = len(values) + len(failures)
+    verb = "fails" if len(failures) == 1 else "fail"
+    return f"{spread(values)} ({len(failures)} of {n_seeds} seeds {verb}: {classes})"
 
 
 def mean_over_seeds(runner, row, mode, name):
@@ -106,12 +125,13 @@ def _finals(table, rows, runner):
     lines = _head("Final accuracy", table.rows_are, *columns)
     for row in rows:
         ours = {mode: finals(runner, row, mode) for mode in MODES}
-        cells = [_number(row.final), *map(spread, ours.values())]
+        cells = [_number(row.final), *(_final_cell(runner, row, mode) for mode in MODES)]
         cells.append(_number(np.mean(ours[TRAINED] or nan) - row.final, "+.2f"))
         cells.append(max(map(len, ours.values())))
         if several:
             folds = len(splits[row.label]) > 1
-            cells += [spread(finals(runner, row, m, folds=True)) if folds else "-" for m in MODES]
+            for mode in MODES:
+                cells.append(_final_cell(runner, row, mode, folds=True) if folds else "-")
         lines.append(_line(row.label, *cells))
     return lines
 
@@ -131,8 +151,11 @@ def _tasks(table, rows, runner):
 
 def _sizes(table, rows, runner):
     """Network sizes of the row with the common settings, counted as in the paper."""
-    row = next(one for one in rows if one.model == "paper" and is_usual(one))
-    sizes = mean_over_seeds(runner, row, CLOSED, "sizes")
+    usual_rows = [row for row in rows if row.model == "paper" and is_usual(row)]
+    sizes = None
+    if usual_rows:
+        row = usual_rows[0]
+        sizes = mean_over_seeds(runner, row, CLOSED, "sizes")
     if sizes is None:
         return ["Network sizes: the row with the common settings is missing."]
     data_set, (weights, width, printed) = row.data_set, SIZES[table.source]

@@ -2,6 +2,7 @@
 
 import csv
 import sys
+import time
 import warnings
 from copy import copy
 from dataclasses import dataclass, replace
@@ -32,7 +33,7 @@ QUICK_EPOCHS = 2
 QUICK_SAMPLES = 12, 10
 
 # Figures of a run that are one number each.
-BOUNDS = ("bound", "drift", "printed_bound")
+NUMBERS = ("bound", "drift", "printed_bound", "seconds")
 
 # A run is told apart by these columns of its record.
 KEY = ("stream", "features", "pretraining", "model", "changes", "split", "seed")
@@ -46,6 +47,8 @@ class Run:
     the last), and `matrix`, of CIFAR-100, those on the classes of each report (columns). `sizes`
     are the numbers of parameters after each task, and `epochs` its number of epochs. `bound` and
     `drift` are those of the last task, and `printed_bound` sums over the steps of its descent.
+    `seconds` is the time of the processor. A run that an error ended has no figures; `failure` is
+    the class of the error.
     """
 
     accuracies: np.ndarray
@@ -55,6 +58,8 @@ class Run:
     bound: float = np.nan
     drift: float = np.nan
     printed_bound: float = np.nan
+    seconds: float = np.nan
+    failure: str = ""
 
     @property
     def final(self):
@@ -64,21 +69,24 @@ class Run:
     def as_record(self):
         """Return the figures as text."""
         form = {"sizes": ".0f", "epochs": ".0f"}
-        form |= dict.fromkeys(BOUNDS, ".6g")
-        return {
-            name: " ".join(format(one, form.get(name, ".6f")) for one in np.ravel(values))
-            for name, values in vars(self).items()
+        form |= dict.fromkeys(NUMBERS, ".6g")
+        figures = dict(vars(self))
+        failure = figures.pop("failure")
+        record = {
+            name: " ".join(format(value, form.get(name, ".6f")) for value in np.ravel(values))
+            for name, values in figures.items()
         }
+        return record | {"failure": failure}
 
     @classmethod
     def of_record(cls, record):
         """Return the run of a record."""
-        figures = {
-            name: np.array(record[name].split(), dtype=float) for name in cls.__dataclass_fields__
-        }
+        names = cls.__dataclass_fields__.keys() - {"failure"}
+        figures = {name: np.array(record[name].split(), dtype=float) for name in names}
         n_groups = isqrt(figures["matrix"].size)
         figures["matrix"] = figures["matrix"].reshape(n_groups, n_groups)
-        return cls(**figures | {name: figures[name].item() for name in BOUNDS})
+        numbers = {name: figures[name].item() for name in NUMBERS}
+        return cls(**figures | numbers, failure=record["failure"])
 
 
 @dataclass(frozen=True)
@@ -110,33 +118,59 @@ class Runner:
 
     def run(self, rows):
         """Make the runs of rows that are not there yet."""
-        missing = {}
-        for row in rows:
-            for mode, split, seed in product(row.modes, self.splits(row), self.plan.seeds):
-                key = self.key(row, mode, split, seed)
-                if key not in self._runs:
-                    missing.setdefault(key, (row, mode, split, seed))
-        calls = (delayed(measure)(key, self.plan, *one) for key, one in missing.items())
+        cells = self._cells(rows)
+        missing = {key: cell for key, cell in cells.items() if key not in self._runs}
+        calls = (delayed(measure)(key, self.plan, *cell) for key, cell in missing.items())
         n_jobs, unordered = self.plan.jobs, "generator_unordered"
         for number, (key, run) in enumerate(Parallel(n_jobs, return_as=unordered)(calls), start=1):
             self._runs[key] = run
             self._write(dict(zip(KEY, key, strict=True)) | run.as_record())
-            print(f"{number} / {len(missing)}", *key, f"{run.final:.2%}", file=sys.stderr)
+            result = run.failure or f"{run.final:.2%}"
+            print(f"{number} / {len(missing)}", *key, result, file=sys.stderr)
+
+    def seconds(self, rows):
+        """Return the seconds of all recorded runs of some rows, nan where they are not recorded."""
+        recorded = self._cells(rows).keys() & self._runs.keys()
+        return np.array([self._runs[key].seconds for key in recorded])
+
+    def _cells(self, rows):
+        """Return the row, mode, split and seed of all runs of some rows, by their keys."""
+        cells = {}
+        for row in rows:
+            for mode, split, seed in product(row.modes, self.splits(row), self.plan.seeds):
+                key = self.key(row, mode, split, seed)
+                cells.setdefault(key, (row, mode, split, seed))
+        return cells
 
     def runs(self, row, mode, splits):
-        """Return the recorded runs of a row in a mode: of each seed that has all these splits."""
+        """Return the completed runs of a row in a mode: of each seed that has all these splits."""
         if mode not in row.modes:
             return []
         return list(self.runs_by_seed(row, mode, splits).values())
 
     def runs_by_seed(self, row, mode, splits):
-        """Return the recorded runs of these splits by seed, of each seed that has all of them."""
+        """Return the completed runs of these splits by seed, of each seed that has all of them."""
         by_seed = {}
         for seed in self.plan.seeds:
-            runs = [self._runs.get(self.key(row, mode, split, seed)) for split in splits]
-            if None not in runs:
+            runs = self._recorded(row, mode, splits, seed)
+            if len(runs) == len(splits) and not any(run.failure for run in runs):
                 by_seed[seed] = runs
         return by_seed
+
+    def failures(self, row, mode, splits):
+        """Return the class of the error of each seed with a failed run in these splits."""
+        if mode not in row.modes:
+            return []
+        failures = []
+        for seed in self.plan.seeds:
+            classes = [run.failure for run in self._recorded(row, mode, splits, seed)]
+            failures += list(filter(None, classes))[:1]
+        return failures
+
+    def _recorded(self, row, mode, splits, seed):
+        """Return the recorded runs of a seed, failed ones included."""
+        runs = [self._runs.get(self.key(row, mode, split, seed)) for split in splits]
+        return [run for run in runs if run is not None]
 
     def splits(self, row):
         """Names of the splits of a row."""
@@ -209,6 +243,13 @@ def features_of(row, plan):
 
 def measure(key, plan, row, mode, name, seed):
     """Return the key and the figures of one run."""
+    start = time.process_time()
+    run = _run(plan, row, mode, name, seed)
+    return key, replace(run, seconds=time.process_time() - start)
+
+
+def _run(plan, row, mode, name, seed):
+    """Return the figures of one run, without its time."""
     features = features_of(row, plan)
     load = load_splits(row.data_set.name, plan.folder, features, row.pretraining, seed, plan.device)
     split = load[name]
@@ -230,7 +271,19 @@ def measure(key, plan, row, mode, name, seed):
     else:
         model = build_model(row, mode, seed=seed, device=plan.device, quick=plan.quick)
     learn = _fit_jointly if row.model.endswith("joint") else _stream
-    return key, learn(model, row, split)
+    try:
+        return learn(model, row, split)
+    except ValueError as error:
+        # The descent may leave the range of numbers, where nothing protects the past.
+        print(f"{row.label}, {mode}, seed {seed}: {error}", file=sys.stderr)
+        return _failed(error, row.data_set)
+
+
+def _failed(error, data_set):
+    """Return the run that an error ended."""
+    accuracies = np.full(data_set.n_reports, np.nan)
+    empty = np.empty(0)
+    return Run(accuracies, np.empty((0, 0)), empty, empty, failure=type(error).__name__)
 
 
 def _stream(model, row, split):

@@ -4,8 +4,9 @@
 
 A claim compares two rows of a table. Each seed gives one difference, because both rows have the
 same random filters and mini-batches. A claim is confirmed if the mean of the differences is at
-least two standard errors above zero, refuted if it is as far below, and open otherwise. The table
-stands on the page of the paper's tables, docs/benchmarks/paper.rst.
+least two standard errors above zero, refuted if it is as far below, and open otherwise. Seeds with
+a failed run of a row are left out. The table stands on the page of the paper's tables,
+docs/benchmarks/paper.rst.
 """
 
 import argparse

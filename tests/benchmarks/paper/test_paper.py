@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from benchmarks.paper import ladder, paper, printed, report
 from benchmarks.paper.data_sets import CIFAR, FPHA, FPHA_BY_CLASS, SBU, load_splits
 from benchmarks.paper.runs import Plan, Runner, build_model
-from benchmarks.paper.tables import CLOSED, TRAINED, Row, paper_tables
+from benchmarks.paper.tables import CLOSED, TRAINED, Row, Table, paper_tables
 from ffnb_sklearn import FFNBClassifier, class_incremental_tasks
 
 TABLES = paper_tables()
@@ -129,10 +129,45 @@ def test_an_interrupted_command_goes_on_where_it_stopped(shared_data, tmp_path, 
     assert capsys.readouterr().err.startswith("1 / 1 sbu, 1 per task")
     assert path.read_text(encoding="utf-8").startswith(first)
     again = Runner(plan, path)
+    # Each run counts once.
+    assert len(again.seconds(rows)) == 2
+    assert (again.seconds(rows) > 0).all()
+    assert again.seconds(rows).sum() == pytest.approx(runner.seconds(rows).sum(), rel=1e-5)
     for mode in (CLOSED, TRAINED):
         ((made,),), ((found,),) = (one.runs(rows[1], mode, ["fold 4"]) for one in (runner, again))
-        for name, values in vars(made).items():
-            assert_allclose(getattr(found, name), values, rtol=1e-5, atol=1e-6)
+        assert found.failure == made.failure == ""
+        for name in vars(made).keys() - {"failure"}:
+            assert_allclose(getattr(found, name), getattr(made, name), rtol=1e-5, atol=1e-6)
+
+
+def test_a_run_that_leaves_the_range_of_numbers_is_a_recorded_cell(shared_data, tmp_path, capsys):
+    path, plan = tmp_path / "sbu.csv", Plan(shared_data, (0, 1), quick=True)
+    changes = {"bands__null_space": False, "bands__learning_rate": 1e300}
+    row = Row("no null-space", SBU, parameters=changes)
+    Runner(plan, path).run([row])
+    assert "the descent has left the range of numbers" in capsys.readouterr().err
+
+    runner = Runner(plan, path)
+    assert len(runner.runs(row, CLOSED, ["fold 4"])) == 2
+    assert runner.runs(row, TRAINED, ["fold 4"]) == []
+    assert runner.failures(row, CLOSED, ["fold 4"]) == []
+    assert runner.failures(row, TRAINED, ["fold 4"]) == ["ValueError", "ValueError"]
+    lines = report.part(Table("", "", "", "", (row,), ("finals", "tasks", "bounds")), [row], runner)
+    cells = next(line for line in lines if line.startswith("| no null-space")).split(" | ")
+    assert cells[3] == "fails: ValueError"
+
+    # A failed seed takes no part in the mean of the others.
+    closed = [path.read_text(encoding="utf-8").splitlines()[k] for k in (0, 1, 4)]
+    trained = closed[1].replace("bands__max_epochs=0", "bands__max_epochs=2")
+    path.write_text("\n".join([*closed, trained]) + "\n", encoding="utf-8")
+    lines = report.part(Table("", "", "", "", (row,), ("finals",)), [row], Runner(plan, path))
+    cells = next(line for line in lines if line.startswith("| no null-space")).split(" | ")
+    assert cells[3].endswith(" (1 of 2 seeds fails: ValueError)")
+
+
+def test_the_total_leaves_out_runs_without_a_time():
+    line = paper.total_line(np.array([1.0, np.nan, 2.5]))
+    assert line == "total: 4 s of one core, in 2 of 3 runs"
 
 
 def test_quick_run_prints_a_table_and_writes_page_and_runs(shared_data, tmp_path, capsys):
@@ -142,6 +177,7 @@ def test_quick_run_prints_a_table_and_writes_page_and_runs(shared_data, tmp_path
     page = out.read_text(encoding="utf-8")
     assert "| classifier | paper | closed form | trained | trained - paper | seeds |" in page
     assert "| one-vs-all | " in capsys.readouterr().out
+    assert "s of one core, in 5 of 5 runs" in page
     # The same page again, from the recorded runs alone.
     paper.main([*arguments, "--table", "sbu-classifier", "--out", str(out), "--recorded"])
     again = out.read_text(encoding="utf-8")
