@@ -60,3 +60,10 @@ def test_images(tmp_path):
     (script,) = blocks("images.rst", "python")
     (shown,) = blocks("images.rst", "text")
     assert run(tmp_path, script).strip() == shown.strip()
+
+
+@pytest.mark.skipif(find_spec("river") is None, reason="needs river")
+def test_stream_of_river(tmp_path):
+    script = blocks("one_row.rst", "python")[-1]
+    (accuracy,) = re.findall(r"Accuracy: ([\d.]+)%", run(tmp_path, script))
+    assert float(accuracy) > 70
