@@ -8,9 +8,9 @@ class, and the accuracy on rows that were not learned.
 
 ``FFNBClassifier`` and ``GaussianNB`` store moments of each class, so neither forgets. The moments
 of ``GaussianNB`` are those of the two columns, so its regions are bounded by simple curves;
-``FFNBClassifier`` adds random neurons. A neural network that is trained with the new rows assigns
-the plane to the last class. A support vector machine is fitted to all rows at once, which the other
-classifiers are not allowed to store.
+``FFNBClassifier`` adds random neurons. A neural network that is trained with the new rows forgets
+most of the earlier classes. A support vector machine is fitted to all rows at once, which the other
+classifiers do not store.
 
 Two columns show the shape of regions. They say little about tables of many columns.
 
@@ -41,7 +41,7 @@ from ffnb_sklearn import FFNBClassifier
 n_rows = 150
 upper, upper_labels = make_moons(2 * n_rows, noise=0.15, random_state=0)
 lower, lower_labels = make_moons(2 * n_rows, noise=0.15, random_state=1)
-moons = np.vstack([upper, lower + [0.5, -2.0]])
+moons = np.vstack([upper, lower + np.array([0.5, -2.0])])
 moon_labels = np.concatenate([upper_labels, lower_labels + 2])
 
 outer, circle_labels = make_circles(2 * n_rows, factor=0.6, noise=0.08, random_state=0)
@@ -93,8 +93,8 @@ figure, panels = plt.subplots(3, 4, figsize=(9, 6.9), layout="constrained")
 print(f"{'accuracy in %':<15}" + "".join(f"{name:>16}" for name in classifiers))
 for row, (set_name, (X, y)) in zip(panels, sets.items(), strict=True):
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    X, X_test, y, y_test = train_test_split(X, y, test_size=0.4, random_state=0, stratify=y)
     limits = 1.1 * np.abs(X).max(axis=0)
+    X, X_test, y, y_test = train_test_split(X, y, test_size=0.4, random_state=0, stratify=y)
     horizontal = np.linspace(-limits[0], limits[0], 200)
     vertical = np.linspace(-limits[1], limits[1], 200)
     plane = np.stack(np.meshgrid(horizontal, vertical), axis=-1)
