@@ -7,7 +7,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "heads"
+# Sphinx runs this file in its folder, and does not define __file__.
+RESULTS = Path("../../benchmarks/results/heads")
 # Key, name in the chart, and whether the method is fitted to all rows at once.
 METHODS = [
     ("ffnb", "FFNBClassifier", False),

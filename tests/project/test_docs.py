@@ -4,7 +4,6 @@ import doctest
 import importlib
 import os
 import re
-import runpy
 from pathlib import Path
 
 import numpy as np
@@ -218,11 +217,14 @@ def test_pages_show_all_figures():
 
 
 @pytest.mark.parametrize(("stem", "name"), PLOTS)
-def test_figure_is_drawn(stem, name):
+def test_figure_is_drawn(stem, name, monkeypatch):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     plt = importlib.import_module("matplotlib.pyplot")
-    functions = runpy.run_path(str(DOCS / "figures" / f"{stem}.py"))
+    # As Sphinx does it: in the folder of the file, and without __file__.
+    monkeypatch.chdir(DOCS / "figures")
+    functions = {}
+    exec(Path(f"{stem}.py").read_text(encoding="utf-8"), functions)
     try:
         functions[name]()
         figure = plt.gcf()

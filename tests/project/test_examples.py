@@ -96,6 +96,17 @@ def test_regions(tmp_path):
     assert np.abs(first - last).mean() > 0.02
 
 
+def test_comparison(tmp_path):
+    lines = run(tmp_path, "plot_comparison.py", "picture.png")
+    for name in ("moons", "circles", "blobs"):
+        ffnb, _, network, stored = numbers(lines, name)
+        assert ffnb > stored - 2
+        assert ffnb > network + 30
+    ffnb, bayes, *_ = numbers(lines, "moons")
+    assert ffnb > bayes + 10
+    assert_picture(tmp_path / "picture.png")
+
+
 def test_drift(tmp_path):
     lines = run(tmp_path, "plot_drift.py", "picture.png")
     without, slow, fast = numbers(lines, "last third")
