@@ -10,10 +10,10 @@ than asked for gives all its rows. Columns are not scaled, and all classes are l
 import numpy as np
 from sklearn.preprocessing import normalize
 
-from benchmarks.heads.peers import NearestClassMean
 from benchmarks.lib.report import command_line, page, publish, read_settings, run_limited, table
 from benchmarks.lib.sets import load_group
 from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.baselines import NearestClassMean
 
 SETS = {"cifar": "CIFAR-100", "fpha": "FPHA", "digits": "digits"}
 

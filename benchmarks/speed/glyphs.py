@@ -14,11 +14,10 @@ from pathlib import Path
 import numpy as np
 from sklearn.preprocessing import normalize
 
-from benchmarks.heads.methods import SLDA_ALPHA
-from benchmarks.heads.peers import NearestClassMean, StreamingLDA
 from benchmarks.lib.clock import processor_timed, state_megabytes
 from benchmarks.lib.report import table
 from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.baselines import NearestClassMean, StreamingLDA
 
 SIDE = 32
 CELL = 4
@@ -75,7 +74,7 @@ CLASSIFIERS = {
     "FFNB": lambda: FFNBClassifier(random_state=0),
     "FFNB, shared_band_size=0": lambda: FFNBClassifier(shared_band_size=0, random_state=0),
     "nearest mean": NearestClassMean,
-    "streaming LDA": lambda: StreamingLDA(alpha=SLDA_ALPHA),
+    "streaming LDA": StreamingLDA,
     "cosine 1-NN": CosineNeighbours,
 }
 if find_spec("faiss"):

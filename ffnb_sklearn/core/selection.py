@@ -38,6 +38,7 @@ __all__ = [
     "apply_choice",
     "best_discriminant",
     "choose",
+    "distances_from_others",
     "ledoit_wolf",
     "left_out_distances",
     "ridge_growth",
@@ -368,10 +369,13 @@ class GaussianDensities:
         for c, samples in self._samples.items():
             opponents = self._opponents[c]
             gaps = samples + (means[c] - means[opponents])[:, None]
-            from_others = _squared_lengths(factors[opponents], gaps)
+            # The part of a sample's outer product that S holds through the pooled covariance.
+            growth = counts[c] / (counts[c] - 1.0)
+            in_shared = shrinkage * growth / counts.sum()
+            from_others = distances_from_others(factors[opponents], gaps, samples, in_shared)
             from_others += log_determinants[opponents, None]
             from_own = left_out_distances(
-                samples, self._covariances[c], counts[c], shrinkage, shared
+                samples, self._covariances[c], counts[c], shrinkage, shared, in_shared
             )
             margins.append(0.5 * (from_others - from_own).T)
         return margins
@@ -383,6 +387,7 @@ def left_out_distances(
     n: torch.Tensor,
     shrinkage: float,
     shared: torch.Tensor,
+    in_shared: torch.Tensor,
 ) -> torch.Tensor:
     r"""Return the distances of samples z from the Gaussian of their class without them.
 
@@ -390,18 +395,42 @@ def left_out_distances(
               S = (1 - \rho) k \Sigma_c + \rho B ,
 
     with :math:`k = n / (n - 1)` and the mean leverage l of the samples, which are deviations from
-    the mean of the class of n samples. `shared` is :math:`\rho B`.
+    the mean of the class of n samples. `shared` is :math:`\rho B`. A sample leaves both
+    covariances: its outer product stands in S with the factor
+    :math:`(1 - \rho) k / (n - 1)`, plus `in_shared`.
     """
     k = n / (n - 1.0)
     regularised = (1.0 - shrinkage) * k * covariance + shared
     factor = cholesky(regularised, name="a class covariance")
     lengths = _squared_lengths(factor, samples)
     sample_share = (1.0 - shrinkage) * k / (n - 1.0)
-    leverage = sample_share * lengths.mean()
+    leverage = (sample_share + in_shared) * lengths.mean()
     remainder = (1.0 - leverage).clamp_min(LEAST_SHARE)
     log_determinant = _log_determinants(factor) + remainder.log()
     left_out_lengths = k.square() * lengths / remainder
     return left_out_lengths + log_determinant
+
+
+def distances_from_others(
+    factors: torch.Tensor, gaps: torch.Tensor, samples: torch.Tensor, in_shared: torch.Tensor
+) -> torch.Tensor:
+    r"""Return distances g from other classes, whose covariances S lose a sample z each.
+
+    .. math:: g^\top S^{-1} g + \frac{h \, (z^\top S^{-1} g)^2}{1 - h l} + \log (1 - h l) , \qquad
+              l = z^\top S^{-1} z
+
+    up to log det S, where h, `in_shared`, is the factor of :math:`z z^\top` in S. `factors` are the
+    Cholesky factors of the k matrices S, `gaps` has the shape (k, n_samples, d), and `samples`
+    (n_samples, d).
+    """
+    samples_of_all = samples.expand(len(factors), -1, -1)
+    white_gaps = torch.linalg.solve_triangular(factors, gaps.mT, upper=False)
+    white_samples = torch.linalg.solve_triangular(factors, samples_of_all.mT, upper=False)
+    distances = white_gaps.square().sum(-2)
+    products = torch.linalg.vecdot(white_gaps, white_samples, dim=-2)
+    lengths = white_samples.square().sum(-2)
+    remainders = (1.0 - in_shared * lengths).clamp_min(LEAST_SHARE)
+    return distances + in_shared * products.square() / remainders + remainders.log()
 
 
 def _class_covariances(gaussians: ClassGaussians) -> torch.Tensor:

@@ -40,6 +40,7 @@ from ffnb_sklearn.core.selection import (
     GaussianDensities,
     apply_choice,
     choose,
+    distances_from_others,
     left_out_distances,
     separation_energy,
 )
@@ -573,26 +574,29 @@ def densities_of(X, y, rank=None):
 
 
 def density_loss(X, y, gaussians, shrinkage, ridge, temperature):
-    """Log-loss of samples that are really left out of their class; B has all samples."""
-    scatter = sum(np.cov(X[y == c].T, bias=True) * (y == c).sum() for c in np.unique(y))
-    shared = scatter / len(y)
-    shared += ridge * float(gaussians.pooled_variance()) * np.diag(gaussians.penalties)
+    """Log-loss of samples that are really left out of their class and of B."""
+    unit = float(gaussians.pooled_variance()) * np.diag(gaussians.penalties)
     losses = []
 
-    def log_density(x, part):
+    def pooled(X, y):
+        scatter = sum(np.cov(X[y == c].T, bias=True) * (y == c).sum() for c in np.unique(y))
+        return scatter / len(y)
+
+    def log_density(x, part, shared):
         covariance = (1.0 - shrinkage) * np.cov(part.T, bias=True) + shrinkage * shared
         return multivariate_normal.logpdf(x, part.mean(axis=0), covariance)
 
     for i in range(len(y)):
         kept = np.arange(len(y)) != i
-        logits = np.array([log_density(X[i], X[kept & (y == c)]) for c in np.unique(y)])
+        shared = pooled(X[kept], y[kept]) + ridge * unit
+        logits = np.array([log_density(X[i], X[kept & (y == c)], shared) for c in np.unique(y)])
         losses.append(-log_softmax(logits / temperature)[y[i]])
     return np.mean(losses)
 
 
 def test_the_distance_of_a_left_out_sample_is_that_of_the_refitted_gaussian():
     # The samples lie at the mean plus and minus multiples of the axes, and have one leverage.
-    n, shrinkage = 8, 0.3
+    n, shrinkage, in_shared = 8, 0.3, 0.02
     X = 2.0 * np.concatenate([np.eye(4), -np.eye(4)]) @ np.diag([1.0, 2.0, 3.0, 4.0])
     shared = shrinkage * np.diag([2.0, 1.0, 3.0, 2.0])
     covariance = np.cov(X.T, bias=True)
@@ -602,15 +606,43 @@ def test_the_distance_of_a_left_out_sample_is_that_of_the_refitted_gaussian():
         # The scatter without the sample, over n - 1 of its n samples.
         scatter = n * covariance - np.outer(X[i], X[i]) * n / (n - 1)
         refitted = (1.0 - shrinkage) * scatter / (n - 1) + shared
+        refitted -= in_shared * np.outer(X[i], X[i])
         expected.append(deviation @ np.linalg.solve(refitted, deviation))
         expected[-1] += np.linalg.slogdet(refitted)[1]
 
     arguments = (torch.as_tensor(array) for array in (X[[0, 4]], covariance))
     found = left_out_distances(
-        *arguments, torch.tensor(8.0).double(), shrinkage, torch.as_tensor(shared)
+        *arguments,
+        torch.tensor(8.0).double(),
+        shrinkage,
+        torch.as_tensor(shared),
+        torch.tensor(in_shared, dtype=torch.float64),
     )
 
     assert_allclose(found, np.array(expected)[[0, 4]], rtol=1e-9)
+
+
+def test_distances_from_other_classes_are_those_without_the_sample():
+    rng = np.random.default_rng(0)
+    roots = rng.standard_normal((3, 5, 5))
+    covariances = roots @ roots.transpose(0, 2, 1) + 2.0 * np.eye(5)
+    samples = rng.standard_normal((4, 5))
+    means = rng.standard_normal((3, 5))
+    gaps = samples - means[:, None]
+    in_shared = 0.1
+
+    found = distances_from_others(
+        torch.linalg.cholesky(torch.as_tensor(covariances)),
+        torch.as_tensor(gaps),
+        torch.as_tensor(samples),
+        torch.tensor(in_shared, dtype=torch.float64),
+    )
+
+    for c, i in product(range(3), range(4)):
+        without = covariances[c] - in_shared * np.outer(samples[i], samples[i])
+        expected = gaps[c, i] @ np.linalg.solve(without, gaps[c, i])
+        expected += np.linalg.slogdet(without)[1] - np.linalg.slogdet(covariances[c])[1]
+        assert_allclose(found[c, i], expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("n", [15, 25])
@@ -632,7 +664,7 @@ def test_the_cross_entropy_of_densities_is_that_of_real_left_out_samples(n):
 
 
 def test_covariances_are_pooled_as_far_as_they_agree():
-    rng, y = np.random.default_rng(0), np.repeat(np.arange(3), 60)
+    rng, y = np.random.default_rng(1), np.repeat(np.arange(3), 60)
     equal = rng.standard_normal((180, 12)) + np.eye(3, 12)[y]
 
     assert densities_of(equal, y).shrinkage == 1.0
