@@ -332,7 +332,7 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         scores = learner.score_samples(features)
         state = learner._learned_state()
         distributions = ScoreDistributions.from_left_out(left_out_scores(state))
-        # The left-out samples of a class decide once `rate` is a share of them.
+        # The prior weighs as much as 1 / rate samples, of which one sample is the share `rate`.
         shares = distributions.shares_below(scores, 1.0 / self.rate)
         logarithms = np.log(np.maximum(shares, _LEAST_SHARE))
         mean_logarithms = np.sum(probabilities * logarithms, axis=1)

@@ -15,7 +15,7 @@ _ROUNDING = np.finfo(np.float64).eps
 
 
 def left_out_scores(state):
-    """Return the scores of the left-out samples of each entry of `classes`, none of which may be.
+    """Return the scores of the left-out samples of each entry of `classes`.
 
     Parameters
     ----------

@@ -116,9 +116,9 @@ def warn_of_idle_parameters(estimator):
 def present_state(estimator, state):
     """Return a state whose model has the present parameters of the solved classifier.
 
-    If each parameter is the same object as in the last call, the model is that of the last call,
-    which may hold a solved classifier. It is the model of the state itself if the settings are
-    equal, and a copy with the new settings if they differ.
+    It is the model of the state itself if the settings are equal, and a copy with the new settings
+    if they differ. While each parameter is the same object as in the last call, the copy is that of
+    the last call, which may hold a solved classifier.
     """
     model = state.model
     parameters = _solution_parameters(estimator)
@@ -167,7 +167,8 @@ def _solution_settings(estimator, settings, parameters):
 def descent_of(source):
     """Return the parameters of the descent of an estimator or of bands, in plain types.
 
-    Parameters that the estimator lacks have the defaults of `Bands`, which have no patience.
+    Parameters that the estimator lacks have the defaults of `Bands`. Without a parameter `patience`
+    all epochs run.
     """
     parameters = {"patience": None} | vars(Bands()) | vars(source)
     return Descent(**_plain_values(Descent, parameters))

@@ -221,8 +221,8 @@ class AnaCP(PooledScatterClassifier):
 def spread_means(means, covariance, spread):
     """Return class means that were moved apart, divided by their norms.
 
-    The means are centred and whitened, their singular values grow by `spread`, and they are
-    whitened again.
+    The means are centred and whitened, their singular values grow by `spread`, they are whitened a
+    second time, as in the authors' code, and the centre is added.
     """
     values, axes = linalg.eigh(covariance)
     whitening = (axes / np.sqrt(values)) @ axes.T

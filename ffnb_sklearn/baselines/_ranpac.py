@@ -32,8 +32,8 @@ class RanPAC(PooledScatterClassifier):
     n_components : int, default=10000
         Number of random neurons; the default is the published value.
     alpha : float or None, default=None
-        Fixed ridge, in samples of mean square, so that its effect does not depend on the scale of
-        the features. With None, each call chooses the ridge.
+        Fixed ridge as a multiple of the mean square of a neuron, so that its effect does not depend
+        on the scale of the features. With None, each call chooses an absolute ridge.
     random_state : int, RandomState instance or None, default=None
         Seed of the neurons, and of the samples that judge the ridge.
 

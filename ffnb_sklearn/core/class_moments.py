@@ -245,7 +245,7 @@ def moments_of(
     """Compute the moments of the samples of one class from at least one chunk.
 
     Chunks are features of shape (n_samples, d) and positive weights. The factor has at most
-    `max_rank` rows, or a quarter more with spare axes; None stores the scatter exactly. The order
+    `max_rank` rows, and more with spare axes (`add_spare_axes`); None keeps all rows. The order
     of the samples and the chunks changes the result by rounding alone. Raise `ValueError` if the
     moments are not finite.
     """
@@ -269,7 +269,7 @@ def merge(
     :math:`n_1, n_2` gains :math:`\sqrt{n_1 n_2 / (n_1 + n_2)} \, (\mu_2 - \mu_1)` (Chan, Golub and
     LeVeque: Algorithms for computing the sample variance. The American Statistician 37(3), 1983).
     Only the union is truncated, so exact sets may be divided in any way. With spare axes, the
-    result has up to a quarter more.
+    result has up to a quarter more, or 8 more if that is more.
     """
     sums = MomentSums(pairs)
     for each in parts:
@@ -309,8 +309,10 @@ def subtract(
     gap = whole.mean - gone.mean
     is_empty = weight <= least_weight
     if is_empty:
+        # If all samples go, this row must be zero.
         blocks.append(moments.weight**0.5 * gap[None])
     else:
+        # The row of `merge`: the gap to the remaining mean is `gap` times moments.weight / weight.
         between = moments.weight * (removed.weight / weight)
         blocks.append(between**0.5 * gap[None])
     rows = torch.cat(blocks)
@@ -383,7 +385,7 @@ def add_to_class(
 ) -> None:
     """Add the moments of new samples of a class to those of all classes, a new class at the end.
 
-    Calls have ascending class numbers.
+    Calls have ascending class numbers. A known class gets spare axes, because it grows.
     """
     if number < len(moments):
         summands = [moments[number], added]
@@ -435,7 +437,7 @@ class MomentSums:
         self._pairs = pairs
         self._weight = 0.0
         self._weight_norm = 0.0
-        # A number combines with tensors on any device.
+        # A tensor without dimensions combines with tensors on any device.
         self._mean: torch.Tensor = torch.zeros((), dtype=torch.float64, device="cpu")
         self._scatter: Scatter | None = None
 

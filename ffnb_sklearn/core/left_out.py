@@ -1,6 +1,6 @@
-"""Likeness of the samples of a task to the model without each of them.
+"""Likeness (`RelativeDistances`) of the samples of a task to the model without each of them.
 
-A class keeps quantiles of it. Shrinkage and ridge are estimated from all samples.
+A class keeps quantiles of it. Shrinkage and ridge are still those of all samples.
 """
 
 from collections.abc import Iterator
@@ -125,7 +125,7 @@ def _fair_choice(classes: npt.NDArray[np.int64], rng: np.random.Generator) -> np
 
 
 def _distinct_samples(task: Task) -> tuple[npt.NDArray[np.intp], Array]:
-    """Return the number of the first of equal samples of a class, and their total weight.
+    """Return the number of the first copy of each sample of a class, and the weight of all copies.
 
     Equal samples are left out together: a model that has learned an equal sample has learned the
     sample.

@@ -245,7 +245,8 @@ def longest_rows_of_products(
     """
     span = times(directions)
     span.div_(length)
-    # Without this basis the short axes would lose the digits of the third power of the lengths.
+    # Without this basis the span would have the third powers of the lengths, and the short axes
+    # would disappear in the rounding of the long ones.
     basis = torch.linalg.qr(span).Q
     span_of_rows = transposed_times(basis)
     span_of_rows.div_(length)
@@ -260,8 +261,8 @@ def longest_rows_of_gram(
 ) -> torch.Tensor:
     """Return the longest principal rows of a scatter matrix, as `longest_rows` does for its rows.
 
-    Without `directions` the result is exact, and only the number of rows of length zero may differ.
-    With them it is the approximation of Nystroem.
+    Without `directions` the result is exact, up to the number of rows of length zero. With them it
+    is the approximation of Nystroem.
     """
     if count is None or directions is None:
         rows = _rows_of_gram(gram)
@@ -315,7 +316,10 @@ def _nystroem_rows(gram: torch.Tensor, directions: torch.Tensor) -> torch.Tensor
 
 
 def is_few(n_rows: int, count: int | None) -> bool:
-    """Return whether `n_rows` rows of any number of columns are decomposed exactly."""
+    """Return whether `n_rows` rows are no more than the random directions for `count` rows.
+
+    Subspace iteration then saves no time, however many columns the rows have.
+    """
     if count is None:
         return True
     return n_rows <= _n_directions(count)
@@ -338,7 +342,7 @@ def _mix_rows(rows: torch.Tensor, count: int | None) -> torch.Tensor:
 
 
 def _n_directions(count: int, least: int = 24) -> int:
-    """Return the number of random directions for some rows: `least` or a quarter more (Halko).
+    """Return the number of random directions for `count` rows: a quarter or `least` more (Halko).
 
     Axes of texts have nearly equal lengths and are mixed: for 8 rows, 8 further directions change
     6 % of the labels against exact axes, and 24 further directions change 3 %.

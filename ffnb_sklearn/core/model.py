@@ -178,7 +178,7 @@ class Model:
         return model
 
     def store_earlier(self, model: "Model") -> "Model":
-        """Return the model with the last solution up to the model before it."""
+        """Return the model with the solution of the `model` before it, or the last earlier one."""
         earlier = model.earlier
         if model.solution is not None:
             earlier = Earlier(model.solution, model.moments, model.features, model.settings)
@@ -198,8 +198,8 @@ def updated_moments(
 ) -> tuple[ClassMoments, ...]:
     """Return the moments of all classes, known classes first, including a task's samples.
 
-    `last_features` holds the values of the last n features, up to all of them; None computes all
-    features.
+    `last_features` holds the values of the last n features, up to all of them, such as outputs of
+    new neurons for left-out samples; None computes all features.
     """
     order = torch.argsort(task.classes, stable=True)
     labels, counts = torch.unique_consecutive(task.classes[order], return_counts=True)
@@ -233,7 +233,7 @@ def _moments_of_class(
         return moments_of_inputs(inputs, task.weights.cpu()[samples], rank, with_spare=is_known)
     sums = MomentSums(model.features.shared.pairs())
     for chunk in torch.split(samples, model.settings.chunk_size):
-        # Without names for them, the features of a chunk leave memory with it.
+        # No name refers to the features of a chunk, so they leave memory before the next chunk.
         sums.add(*task_features(model, task, last_features, chunk))
     return sums.moments(rank, with_spare=is_known)
 

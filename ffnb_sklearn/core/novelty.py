@@ -153,11 +153,11 @@ class RelativeDistances:
     distances : GaussianDistances
         Distances to the classes, without log-determinants.
     shared : InverseCovariance
-        The inverse of B, which the classes share.
+        The inverse of B, the part of the covariances that the classes share.
     total : InverseTotal
         The inverse of T.
     mean_distance : float
-        p, the mean of the squared distances of the learned samples from their mean.
+        p, the mean of the squared distances of the learned samples from their mean, in T.
     overlap : float
         1 minus the correlation ratio of the classes: the weight of the certainty.
     shrinkage : float
@@ -243,7 +243,8 @@ class RelativeDistances:
         in_pooled = self.shrinkage * scatter / total
         in_class = in_pooled + (1.0 - self.shrinkage) * scatter / n
         to_own = self._to_class(x, classes)
-        # Axes that were cut off do not hold the sample.
+        # The class covariance holds the outer product of the sample along kept axes alone: all of
+        # it would have the leverage `in_class * to_own`, which may be larger than the true one.
         share_in_axes = leverages / (in_class * to_own)
         share_in_axes = share_in_axes.clamp_max(1.0)
         share_in_axes = share_in_axes.nan_to_num(1.0)
@@ -261,7 +262,7 @@ class RelativeDistances:
         to_nearest, nearest = distances.min(1)
         to_nearest = to_nearest.clamp_min(0.0)
 
-        # The parts of other classes in the axes hardly depend on the sample.
+        # Lengths in the axes of other classes hardly depend on whether the sample was learned.
         squares_of_nearest = self.distances.own_lengths(x, nearest)
         squares_of_own = (growth * length - from_left_out_mean).clamp_min(0.0)
         squares_of_nearest = torch.where(nearest == classes, squares_of_own, squares_of_nearest)
@@ -312,7 +313,10 @@ class RelativeDistances:
     def _score(
         self, nearest: torch.Tensor, from_all: torch.Tensor, certainty: torch.Tensor
     ) -> torch.Tensor:
-        """Return the score, given squared distances to the nearest class and from all data."""
+        r"""Return the likeness, given squared distances D to the nearest class and T from all data.
+
+        It is :math:`-D / (T + p) / q^o` with the certainty q and the overlap o.
+        """
         relative = nearest / (from_all + self.mean_distance)
         return -relative / certainty.pow(self.overlap)
 
@@ -338,7 +342,7 @@ class RelativeDistances:
 
 
 def _remainders(leverages: torch.Tensor) -> torch.Tensor:
-    """Return the part of a covariance along a sample that remains without the sample."""
+    """Return the share of a covariance along a sample that remains without the sample."""
     return (1.0 - leverages).clamp_min(LEAST_SHARE)
 
 

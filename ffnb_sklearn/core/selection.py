@@ -81,7 +81,7 @@ def choose(
 ) -> Choice:
     """Choose the values that the settings leave open; given values are kept.
 
-    Without shrinkage, only the ridge is open. Otherwise the steps are: estimate the energy of the
+    With a shrinkage of 0, an open ridge is 0.7. Otherwise the steps are: estimate the energy of the
     inputs; search the ridge of the pooled discriminant, if it is open; compare this discriminant
     with Gaussian densities, if shrinkage and ridge are open and the head keeps class covariances.
     The densities win if their left-out cross-entropy is clearly lower.
@@ -170,8 +170,10 @@ def _separation(
 class PooledDiscriminant:
     r"""Candidate a: one covariance for all classes, :math:`B = \Sigma_{pooled} + r v P`.
 
-    Its choice is the shrinkage of Ledoit and Wolf in the metric of B, and the ridge r times that
-    shrinkage. `entropy` is infinite if it exceeds the `limit`.
+    P holds the penalties of the features, and v is the mean variance within classes. The choice is
+    the shrinkage of Ledoit and Wolf in the metric of B, and the ridge r times that shrinkage: the
+    covariances become :math:`(1 - \rho) \Sigma_c + \rho B`. Features are curved if the head keeps
+    class covariances over a shared band. `entropy` is infinite if it exceeds the `limit`.
     """
 
     def __init__(
@@ -211,10 +213,10 @@ def best_discriminant(left_out: LeftOutSamples, is_curved: bool) -> PooledDiscri
 
     .. math:: \frac{e + 3 / N}{e_{0.7} + 3 / N} < \frac{r}{0.7} ,
 
-    where 3 / N bounds the share of errors if N samples show none (the rule of three), and is at
-    least the rounding of e. Smaller
-    ridges are tried only if there are more degrees of freedom than features: otherwise the pooled
-    covariance is not known well enough, and the judge underestimates their cross-entropy.
+    where 3 / N bounds the share of errors if N samples show none (the rule of three); the rounding
+    of e replaces it if that is larger. Smaller ridges are tried only if there are at least as many
+    degrees of freedom as features: otherwise the pooled covariance is not known well enough, and
+    the judge underestimates their cross-entropy.
     """
     gaussians = left_out.gaussians
     largest = PooledDiscriminant(left_out, _RIDGES[-1], is_curved)
@@ -260,8 +262,10 @@ def ledoit_wolf(left_out: LeftOutSamples, metric: Metric, ridge: float) -> float
     .. math:: \rho = \frac{\sum_c \bigl((\mathrm{tr} \Sigma_c)^2 + \|\Sigma_c\|^2\bigr) / n_c}
                           {\sum_c \|\Sigma_c - \Sigma_{\mathrm{pooled}}\|^2}
 
-    The numerator is the sampling error of Gaussian covariances. The sums run over the judged
-    classes. The result is 1 if no class has a covariance.
+    This is the shrinkage of least expected error: the numerator is the sampling error of Gaussian
+    covariances, the denominator that error plus the true differences. The sums run over the judged
+    classes, whose covariances are those along the kept axes. The result is between 0.001 and 1, and
+    1 if no class is judged or varies.
     """
     gaussians = left_out.gaussians
     unit = ridge * gaussians.pooled_variance()
@@ -289,6 +293,7 @@ def ledoit_wolf(left_out: LeftOutSamples, metric: Metric, ridge: float) -> float
     squares = torch.stack(squared_norms)
     squared_traces = torch.stack(traces).square()
     products = torch.stack(products_with_pooled)
+    # The pooled covariance is the mean of the class covariances, and so are its products.
     pooled_square = weights @ products / weights.sum()
     sampling_errors = (squared_traces + squares) / n_samples
     sampling_error = float(sampling_errors.mean())
@@ -316,9 +321,9 @@ class GaussianDensities:
     :math:`\rho`, ridge r and temperature are those of the least cross-entropy on a grid. The
     nearest classes are found in `metric`.
 
-    The samples of a class are draws of its Gaussian, the same normal numbers for all classes times
-    the root of the class covariance, because the moments hold no samples. For each point of the
-    grid, their log-density ratios to the nearest classes give the cross-entropy.
+    The moments hold no samples, so Gaussian draws replace them: the same normal numbers for all
+    classes, times the root of the class covariance. For each point of the grid, the cross-entropy
+    follows from their log-densities in the own class minus those in the nearest classes.
     """
 
     def __init__(self, left_out: LeftOutSamples, n_inputs: int, metric: Metric) -> None:
@@ -355,7 +360,7 @@ class GaussianDensities:
         return Choice(1.0, self.shrinkage, epsilon, self.temperature, candidate="densities")
 
     def _margins(self, shrinkage: float, shared: torch.Tensor) -> list[torch.Tensor]:
-        r"""Return the log-density of the samples of each judged class minus that of k others.
+        r"""Return the log-densities of left-out samples in their class minus those in k others.
 
         Up to a constant a log-density is :math:`-\frac12 (z^\top S^{-1} z + \log \det S)`. `shared`
         is :math:`\rho B`.
@@ -389,15 +394,15 @@ def left_out_distances(
     shared: torch.Tensor,
     in_shared: torch.Tensor,
 ) -> torch.Tensor:
-    r"""Return the distances of samples z from the Gaussian of their class without them.
+    r"""Return -2 times the log-density of each sample z in its class without it, up to a constant.
 
     .. math:: \frac{k^2 z^\top S^{-1} z}{1 - l} + \log \det S + \log (1 - l) , \qquad
               S = (1 - \rho) k \Sigma_c + \rho B ,
 
-    with :math:`k = n / (n - 1)` and the mean leverage l of the samples, which are deviations from
-    the mean of the class of n samples. `shared` is :math:`\rho B`. A sample leaves both
-    covariances: its outer product stands in S with the factor
-    :math:`(1 - \rho) k / (n - 1)`, plus `in_shared`.
+    with :math:`k = n / (n - 1)` and the mean l of the leverages :math:`h z^\top S^{-1} z`. Samples
+    are deviations from the mean of their class, which has n samples. `shared` is :math:`\rho B`. A
+    sample leaves both covariances: the factor h of its outer product in S is
+    :math:`(1 - \rho) k / (n - 1)` plus `in_shared`.
     """
     k = n / (n - 1.0)
     regularised = (1.0 - shrinkage) * k * covariance + shared

@@ -529,7 +529,9 @@ class ContinualPipeline(Pipeline):
     @property
     def class_counts_(self) -> NDArray[Any]:
         """Total weight of the samples of each class in the last step."""
-        return self[-1].class_counts_
+        if not self.steps:
+            raise AttributeError("class_counts_ needs a last step; this pipeline has no steps.")
+        return self.steps[-1][1].class_counts_
 
     @available_if(_last_step_has("estimate_priors"))
     def estimate_priors(self, X: Any) -> dict[Any, float]:

@@ -20,8 +20,9 @@ BELOW = {
     "speed": {"lib", "heads"},
 }
 
-# Ablations of the paper that the package does not offer are built from its parts.
+# Ablations that the package does not offer are built from its parts.
 INSIDE = {
+    "benchmarks/heads/novelty.py": "ffnb_sklearn.core.prediction",
     "benchmarks/paper/softmax.py": "ffnb_sklearn.",
     "benchmarks/paper/end_to_end.py": "ffnb_sklearn.",
     "benchmarks/paper/runs.py": "ffnb_sklearn._base.bound.descent_bound",

@@ -118,7 +118,7 @@ def descent_bound(model: Model, task: Task, X: torch.Tensor) -> float:
         old_layers.append(model.features.layer_of(X, draft.layer - 1))
         old_weights.append(_energy_of_layer(model.features.bands, draft.layer))
     activation = model.settings.activation
-    products = [_energy_products(drafts, steps, old_layers, activation) for steps in path]
+    products = [_energy_products(drafts, leaves, old_layers, activation) for leaves in path]
     total = 0.0
     for products_before, products_after in pairwise(products):
         bound = 0.0
@@ -131,20 +131,20 @@ def descent_bound(model: Model, task: Task, X: torch.Tensor) -> float:
 
 def _energy_products(
     drafts: Sequence[Draft],
-    steps: Sequence[torch.Tensor],
+    leaves: Sequence[torch.Tensor],
     old_layers: Sequence[torch.Tensor],
     activation: str,
 ) -> list[float]:
     r"""Return :math:`\|\alpha_l\|_F^2 \, \|\beta_{l-1}\|_F^2` of each layer during a descent.
 
-    `steps` are the leaves of the descent, and `old_layers` the features below each band before the
-    task.
+    `leaves` are those at one point of a descent, and `old_layers` the features below each band
+    before the task.
     """
     products = []
     outputs = old_layers[0][:, :0]
-    for draft, leaf, old_layer in zip(drafts, steps, old_layers, strict=True):
-        steps_in_axes = draft.open_axes.project(leaf)
-        rows = as_array(steps_in_axes / draft.reach)
+    for draft, leaf, old_layer in zip(drafts, leaves, old_layers, strict=True):
+        leaf_in_axes = draft.open_axes.project(leaf)
+        rows = as_array(leaf_in_axes / draft.reach)
         band = Band(draft.layer, rows, activation, scale=draft.scale)
         below = torch.cat([old_layer, outputs], dim=1)
         beta_coordinates = draft.open_axes.project(below)
@@ -196,9 +196,11 @@ def _drift(band: Band, below: torch.Tensor) -> float:
 
 
 def _energy_seen(band: Band, null_space: NullSpace, below: torch.Tensor) -> float:
-    """Return the energy of inputs in the residual axes, and what rows see beyond these axes.
+    r"""Return the energy of the inputs in the residual axes, beta, and what rows see beyond.
 
-    Rows lie in the residual axes up to rounding, unless older classes have had samples since.
+    Rows lie in the residual axes up to rounding, unless older classes have had samples since. With
+    the part k of rows W and inputs X in the kept axes, the norm of the responses is at most
+    :math:`\|W\| (\|X_{residual}\| + \|X_k\| \|W_k\| / \|W\|)`.
     """
     norm = torch.linalg.vector_norm
     kept_axes = null_space.kept.T

@@ -24,9 +24,10 @@ from .rows import FittedRows, random_rows, regression_rows
 class Draft:
     """A band of one layer, counted from 1, that no model contains yet.
 
-    The rows W lie within the open axes. `responses` hold the responses of the task's samples, by
-    default to rows that were not fitted to them, and `corrections` hold the responses minus W z;
-    both have the shape (n_samples, n_neurons). `reach` is the inverse unit of the rows in a
+    The rows W lie within the residual axes, `open_axes`. `responses` hold the responses of the
+    task's samples, by default each to rows that were fitted without this sample, and `corrections`
+    hold the responses minus W z, which a descent keeps; both have the shape (n_samples,
+    n_neurons). `reach` is the inverse unit of the rows in a
     descent: that of `FittedRows`, or 1 in absolute units. `scale` is the factor of the outputs,
     which gives them the unit of the inputs; 1 in absolute units.
     """

@@ -48,7 +48,8 @@ class NullSpace:
     def coordinates(self, rows: torch.Tensor) -> torch.Tensor:
         """Return coordinates of this part, with the same lengths and products.
 
-        The first are those along axes of the past; the part orthogonal to the past follows.
+        The first are those along the residual axes of the past. The part orthogonal to the past
+        follows as a row of shape (d,), if the past does not fill the space.
         """
         basis = self._past.basis
         if basis is None:

@@ -67,7 +67,7 @@ def normal_draws(
 
 
 class LeftOutSamples:
-    """Samples of up to ten classes, each left out of the pooled discriminant.
+    """Samples drawn from the Gaussians of up to ten classes, each left out of a discriminant.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class LeftOutSamples:
     means : Tensor of shape (C, d)
         Means of all classes, centred.
     off_centre : Tensor of shape (d,)
-        Point near the centre to which no two classes have the same distance.
+        Point near the centre to which no two classes have the same distance; it breaks ties.
     classes : list of int
         The classes that are judged, of two samples or more; none without an opponent.
     """
@@ -119,10 +119,10 @@ class LeftOutSamples:
     def metric(
         self, base: DiagonalPlusGram, planes: torch.Tensor | None = None, share: float = 1.0
     ) -> "Metric":
-        """Return the metric of B, the matrix `base` divided by the share in it.
+        """Return the metric of B = `base` / `share`.
 
-        The share is the weight of the pooled covariance. `planes` are the centred means times the
-        inverse of `base`; None computes them.
+        The share is the weight of the pooled covariance in `base`, so that its weight in B is 1.
+        `planes` are the centred means times the inverse of `base`; None computes them.
         """
         if planes is None:
             planes = base.solve(self.means)
@@ -138,8 +138,8 @@ class LeftOutSamples:
     def cross_entropy(self, metric: "Metric", limit: float = math.inf) -> tuple[float, float]:
         """Return the least cross-entropy over temperatures, and its temperature.
 
-        The result is 0 and 1 without a class to judge and an opponent. The cross-entropy is
-        infinite as soon as the first classes alone exceed the `limit`.
+        The result is 0 and 1 if no class is judged. The cross-entropy is infinite as soon as the
+        first classes alone exceed the `limit`: no class lowers the sum of the losses.
         """
         if not self.classes:
             return 0.0, 1.0
@@ -161,7 +161,10 @@ class LeftOutSamples:
 
         .. math:: D_c = \Bigl(\frac{n}{n - 1}\Bigr)^2 \frac{h}{g} , \qquad
                   D_r = h + 2 u_r + \|\mu_c - \mu_r\|^2 + \frac{k (h + u_r)^2}{g} , \qquad
-                  k = \frac{n}{(n - 1) N} , \qquad g = 1 - k h .
+                  k = \frac{n}{(n - 1) N} , \qquad g = 1 - k h ,
+
+        with :math:`u_r = z^\top B^{-1} (\mu_c - \mu_r)`, which is drawn, and with the mean of
+        :math:`z^\top B^{-1} z` over the class, h.
         """
         counts = self.gaussians.counts
         planes = metric.planes
@@ -186,8 +189,8 @@ class LeftOutSamples:
     def least_cross_entropy(self, margins: list[torch.Tensor]) -> tuple[float, float]:
         """Return the least cross-entropy over temperatures, and its temperature.
 
-        `margins` has the logits of the first judged classes minus those of k other classes, for
-        draws of their samples: tensors of shape (n_draws, k).
+        `margins` has a tensor of shape (n_draws, k) for each of the first judged classes: the
+        logit of the class minus those of its k opponents, for draws of its samples.
         """
         stacked_margins = torch.stack(margins)
         logits = pad(-stacked_margins, (1, 0))
@@ -234,7 +237,7 @@ class LeftOutSamples:
         Products shortlist the classes. Only differences have the digits of small distances, and
         they take ten times as long.
         """
-        # The position of a class decides between equal distances, and not its number.
+        # Of equally near classes the one of least product with `off_centre` is first, in any order.
         from_point = metric.squared_lengths + 2.0 * metric.towards_point
         order = from_point - 2.0 * (metric.planes @ self.means[c])
         order[c] = torch.inf
@@ -254,15 +257,15 @@ class Metric:
     Attributes
     ----------
     base : DiagonalPlusGram
-        B times the share of the pooled covariance in it.
+        B times the share.
     planes : Tensor of shape (C, d)
         Centred means times the inverse of `base`.
     share : float
-        The share.
+        Weight of the pooled covariance in `base`; in B it is 1.
     squared_lengths : Tensor of shape (C,)
-        Squared lengths of the centred means.
+        Squared lengths of the centred means in the inverse of `base`.
     towards_point : Tensor of shape (C,)
-        Products of the centred means with `LeftOutSamples.off_centre`.
+        Products, in the inverse of `base`, of the centred means with `LeftOutSamples.off_centre`.
     """
 
     def __init__(

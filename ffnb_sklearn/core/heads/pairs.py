@@ -10,8 +10,10 @@ For classes t and r, Gaussian with regularised covariances,
 covariances :math:`w \cdot x + b` is half the log-likelihood ratio, so its tanh is the posterior of
 t minus the posterior of r.
 
-B is the part that all pairs share, and a pair adds the rows U of its two classes. If these are at
-least as many as the columns, the system of each pair, :math:`s B + U^\top U`, is factored as it is.
+B is the part that all pairs share, and a pair adds the rows U of its two classes. With shrinkage s
+is 1 and B contains the ridge; without, B holds the penalties and s is the ridge of the pair. If the
+rows are at least as many as the columns, the system of each pair, :math:`s B + U^\top U`, is
+factored as it is.
 Fewer rows need smaller systems by the Woodbury identity, with B factored once:
 
 .. math:: (s B + U^\top U)^{-1} \delta = \tfrac1s \bigl(B^{-1} \delta - B^{-1} U^\top a\bigr),
@@ -260,6 +262,7 @@ def _planes_by_rows(
     solve_rows = base.solve(rows.flatten(0, 1)).reshape(rows.shape)
     solved_means = base.solve(means)
     grams = rows @ solve_rows.mT
+    # Entry (c, i, k) is the product of row i of class c with B^-1 mu_k.
     at_means = rows @ solved_means.T
     at_own_mean = at_means.diagonal(dim1=0, dim2=2).T
     planes = [means[:0]]
@@ -286,7 +289,10 @@ def _planes_by_rows(
 
 
 def _separate_ridges(gaussians: ClassGaussians, epsilon: float) -> torch.Tensor:
-    """Return the ridge of each pair over the penalties, of shape (C, C), without shrinkage."""
+    """Return the ridge s of each pair without shrinkage, over the penalties, of shape (C, C).
+
+    The mean residual of a class, outside its kept axes, is added to its ridge.
+    """
     relative_residuals = gaussians.residuals / gaussians.penalties
     mean_residuals = relative_residuals.mean(1)
     residuals = mean_residuals / gaussians.weights

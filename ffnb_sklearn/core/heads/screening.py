@@ -25,9 +25,9 @@ __all__ = ["is_exact", "score_errors"]
 
 
 def is_exact(x: torch.Tensor, fewest: int = 64) -> bool:
-    """Return whether single precision rounds as it should, and pays for at least `fewest` samples.
+    """Return whether the bounds of `score_errors` hold, and `fewest` samples or more save time.
 
-    On a device other than a CPU it may be less exact. The conversion of the axes takes as long as
+    Devices other than a CPU may round more coarsely. The conversion of the axes takes as long as
     their products with 40 samples do in double precision (1000 classes of 32 axes, 768 features).
     """
     if len(x) < fewest or x.device.type != "cpu":
@@ -43,7 +43,7 @@ def score_errors(
     rows: Sequence[torch.Tensor],
     shifts: Sequence[torch.Tensor],
 ) -> torch.Tensor:
-    r"""Return bounds of the errors of scores.
+    r"""Return bounds of the errors of scores, with the delta of the module's docstring.
 
     .. math:: \delta \sqrt{q} + \frac{\delta^2}{2} + \frac{(r + 1) \, u \, q}{2}
 

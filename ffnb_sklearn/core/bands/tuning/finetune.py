@@ -25,8 +25,9 @@ from .descent import MomentumSteps, multi_class_hinge
 class Samples(NamedTuple):
     """Constants of a task's samples during the descent of its bands.
 
-    `features` come from the model before the task; `corrections` are added to the responses of the
-    new neurons, the first layer's first. Sample weights have a mean of 1.
+    `features` come from the model before the task; `corrections` (see `Draft`) turn the responses
+    of the new neurons, the first layer's first, into those of left-out samples. Sample weights have
+    a mean of 1.
     """
 
     features: torch.Tensor
@@ -100,8 +101,9 @@ def finetune(
 ) -> tuple[list[Draft], tuple[float, ...]]:
     """Tune the bands of a task from their drafts [Alg. 2].
 
-    Solve a linear head for the drafts and choose its values. Then repeat for each epoch: descend on
-    the rows of the bands while the head is fixed, and solve the head again with the chosen values.
+    Choose shrinkage and ridge of a linear head for the drafts, and solve it. Then repeat for each
+    epoch: descend on the rows of the bands while the head is fixed, and solve the head again with
+    the same shrinkage and ridge.
 
     Return the bands after the last epoch, and the loss after each epoch. Without epochs, or with a
     single class, return the drafts and no loss. `path` records the steps of the descent, see
@@ -133,13 +135,14 @@ class _Tuning:
             classes=task.classes,
             weights=task.weights / task.weights.mean(),
         )
-        # Streams with two keys belong to the start of the bands.
+        # `draft_bands` has the stream of the first two keys.
         self._rng = np.random.default_rng([model.seed, 1 + len(model.null_space_dims), 1])
         # Every epoch keeps the choice of the start.
         self._choice: Choice | None = None
 
     def run(self, path: list[list[torch.Tensor]] | None) -> tuple[list[Draft], tuple[float, ...]]:
         """Return the bands of the last epoch, and the loss after each epoch."""
+        # Rows times the reach, so a step does not depend on the unit of the inputs.
         leaves = []
         for draft in self._start:
             leaf = draft.rows * draft.reach
