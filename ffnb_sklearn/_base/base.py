@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval
 
+from .._inputs.arrays import in_library_of
 from .._inputs.labels import label_positions
 from .._inputs.locks import exclusive
 from .._inputs.seeds import advance
@@ -158,9 +159,10 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         return order[best]
 
     def __sklearn_tags__(self):
-        """Return scikit-learn's tags, which declare that sparse samples are accepted."""
+        """Return scikit-learn's tags: sparse samples and arrays of other libraries are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.array_api_support = True
         return tags
 
     def decision_function(self, X: object) -> npt.NDArray[np.float64]:
@@ -187,8 +189,8 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
             scores = scores - scores.min(axis=1, keepdims=True)
         scores = state.by_class(scores, unseen_scores(scores))
         if scores.shape[1] == 2:
-            return 0.5 * (scores[:, 1] - scores[:, 0])
-        return scores
+            scores = 0.5 * (scores[:, 1] - scores[:, 0])
+        return in_library_of(X, scores)
 
     def predict(self, X: object) -> npt.NDArray[np.generic]:
         """Return the most likely label of each sample.
@@ -207,7 +209,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         samples = self._samples(state, X)
         order = np.argsort(state.arrived)
         positions = self._most_likely(state, samples, order)
-        return state.arrived[positions]
+        return in_library_of(X, state.arrived[positions])
 
     def predict_proba(self, X: object) -> npt.NDArray[np.float64]:
         """Return the probabilities of the classes.
@@ -227,7 +229,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         samples = self._samples(state, X)
         probabilities = softmax(self._logits(state, samples), axis=1)
         probabilities = np.maximum(probabilities, LEAST)
-        return state.by_class(probabilities, 0.0)
+        return in_library_of(X, state.by_class(probabilities, 0.0))
 
     def predict_log_proba(self, X: object) -> npt.NDArray[np.float64]:
         """Return the logarithms of the probabilities of the classes.
@@ -249,4 +251,4 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         logarithms = log_softmax(self._logits(state, samples), axis=1)
         lowest = np.log(LEAST)
         logarithms = np.maximum(logarithms, lowest)
-        return state.by_class(logarithms, lowest)
+        return in_library_of(X, state.by_class(logarithms, lowest))
