@@ -20,6 +20,7 @@ from ._base.learning import learn_task
 from ._base.priors import allow_for_unforeseen, class_priors, estimate_shares
 from ._base.settings import bands_of, present_state
 from ._base.state import learned_attribute
+from ._inputs.arrays import in_library_of
 from ._inputs.locks import exclusive
 from ._inputs.sparse import WideSamples
 from .core import prediction
@@ -392,7 +393,7 @@ class FFNBClassifier(
         if features is samples:
             # Without neurons the features are the samples, which belong to the caller.
             features = features.clone()
-        return as_array(features)
+        return in_library_of(X, as_array(features))
 
     def solve(self) -> Self:
         """Solve the classifier now instead of at the first prediction after learning.
@@ -589,7 +590,8 @@ class FFNBClassifier(
         """
         state = self._learned_state()
         samples = self._samples(state, X)
-        return as_array(prediction.likeness(state.model, samples))
+        likeness = as_array(prediction.likeness(state.model, samples))
+        return in_library_of(X, likeness)
 
     def novelty_threshold(self, rate: float) -> float:
         """Return a threshold of `score_samples` for a rate of false alarms.

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval
 
+from .._inputs.arrays import in_library_of
 from .._inputs.labels import label_positions
 from .._inputs.locks import exclusive
 from .._inputs.seeds import advance
@@ -162,9 +163,10 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         return order[best]
 
     def __sklearn_tags__(self):
-        """Return scikit-learn's tags, which declare that sparse samples are accepted."""
+        """Return scikit-learn's tags: sparse samples and arrays of other libraries are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.array_api_support = True
         return tags
 
     def decision_function(self, X: object) -> npt.NDArray[np.float64]:
@@ -192,8 +194,8 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
             scores = scores - scores.min(axis=1, keepdims=True)
         scores = state.by_class(scores, labels, unseen_scores(scores))
         if scores.shape[1] == 2:
-            return 0.5 * (scores[:, 1] - scores[:, 0])
-        return scores
+            scores = 0.5 * (scores[:, 1] - scores[:, 0])
+        return in_library_of(X, scores)
 
     def predict(self, X: object) -> npt.NDArray[np.generic]:
         """Return the most likely label of each sample.
@@ -213,7 +215,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         labels = self._possible_labels(state)
         order = np.argsort(labels)
         positions = self._most_likely(state, samples, order)
-        return labels[positions]
+        return in_library_of(X, labels[positions])
 
     def predict_proba(self, X: object) -> npt.NDArray[np.float64]:
         """Return the probabilities of the classes.
@@ -234,7 +236,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         labels = self._possible_labels(state)
         probabilities = softmax(self._logits(state, samples), axis=1)
         probabilities = np.maximum(probabilities, LEAST)
-        return state.by_class(probabilities, labels, 0.0)
+        return in_library_of(X, state.by_class(probabilities, labels, 0.0))
 
     def predict_log_proba(self, X: object) -> npt.NDArray[np.float64]:
         """Return the logarithms of the probabilities of the classes.
@@ -261,4 +263,4 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         logarithms = state.by_class(logarithms, labels, lowest)
         background = np.setdiff1d(state.arrived, labels)
         logarithms[:, np.isin(state.classes, background)] = -np.inf
-        return logarithms
+        return in_library_of(X, logarithms)

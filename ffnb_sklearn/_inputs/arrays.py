@@ -1,13 +1,15 @@
-"""Conversion of arrays from users to NumPy."""
+"""Conversion of arrays from users to NumPy, and of results to the library of the user."""
 
 import sys
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
+from sklearn.utils._array_api import get_namespace, get_namespace_and_device, move_to
 
 from .sparse_format import checked_sparse
 
-__all__ = ["as_numpy", "in_memory"]
+__all__ = ["as_numpy", "in_library_of", "in_memory"]
 
 # Beginnings of the names of dtypes of times, in NumPy, pandas, polars and pyarrow.
 _TIMES = ("date", "time", "duration")
@@ -28,8 +30,29 @@ def in_memory(array, name):
     return checked_sparse(array, name)
 
 
+def in_library_of(array, result):
+    """Return a result as an array of the library, and on the device, of an array of the user.
+
+    It stays a NumPy array unless ``array_api_dispatch`` is set in scikit-learn's configuration, and
+    so do labels that are strings, which other libraries lack. Sparse arrays stay as they are.
+    """
+    if not _has_array_api(array) or issparse(result) or result.dtype.kind == "U":
+        return result
+    library, is_dispatched, device = get_namespace_and_device(array)
+    if not is_dispatched:
+        return result
+    return move_to(result, xp=library, device=device)
+
+
+def _has_array_api(array):
+    """Return whether an array belongs to a library that follows the array API standard."""
+    return isinstance(array, torch.Tensor) or hasattr(array, "__array_namespace__")
+
+
 def as_numpy(array, name):
     """Convert a tensor of torch, on any device, to NumPy; return anything else `in_memory`.
+
+    Arrays of other libraries are converted too, where scikit-learn dispatches by the array API.
 
     Raise for sparse tensors, and for arrays that scikit-learn would misread: it uses the entries
     that a mask hides, and the numbers behind dates and durations, which depend on the unit of their
@@ -47,6 +70,10 @@ def as_numpy(array, name):
             # NumPy lacks bfloat16.
             array = array.float()
         return array.numpy()
+    if _has_array_api(array):
+        _, is_dispatched = get_namespace(array)
+        if is_dispatched:
+            array = move_to(array, xp=np, device="cpu")
     _check_masks(array, name)
     for dtype in _dtypes(array):
         if str(dtype).lower().startswith(_TIMES):

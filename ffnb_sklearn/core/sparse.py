@@ -66,8 +66,8 @@ def moments_of_inputs(
 ) -> ClassMoments:
     """Return the moments of the samples of one class, few of them exactly.
 
-    `rank` is the most rows of the factor, and more with spare axes (`add_spare_axes`). With None the
-    samples become dense.
+    `rank` is the most rows of the factor, and more with spare axes (`add_spare_axes`). With None
+    the samples become dense.
     """
     if rank == "auto":
         raise ValueError("wide sparse inputs need a fixed rank; got 'auto'.")

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import column_or_1d, indexable
 
-from .._inputs.arrays import in_memory
+from .._inputs.arrays import as_numpy, in_memory
 from .._inputs.tasks import labels_of_samples
 
 __all__ = ["StreamClassifier", "StreamLearner", "check_stream"]
@@ -88,7 +88,7 @@ class StreamLearner:
     def predict(self, X):
         """Return the predicted labels, and the seconds that the prediction took."""
         predictions, seconds = _timed(self.estimator.predict, X)
-        return column_or_1d(predictions), seconds
+        return column_or_1d(as_numpy(predictions, "predictions")), seconds
 
     def pickled_size(self):
         """Return the number of bytes of the pickled estimator, NaN if it cannot be pickled."""

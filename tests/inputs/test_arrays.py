@@ -6,9 +6,11 @@ import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier, make_continual_pipeline
 from ffnb_sklearn._inputs.arrays import as_numpy
@@ -124,3 +126,64 @@ def test_arrays_that_scikit_learn_would_misread(call, message):
 def test_other_values_stay_as_they_are():
     for value in (X, pd.DataFrame(X), [[1.0]], None, np.ma.masked_array(X)):
         assert as_numpy(value, "X") is value
+
+
+# ---- the array API
+
+METHODS = [
+    "decision_function",
+    "predict",
+    "predict_log_proba",
+    "predict_proba",
+    "score_samples",
+    "transform",
+]
+
+
+def tensors_on(device):
+    """Return the samples and labels as tensors; skip if the device is missing."""
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    return torch.tensor(X, device=device), torch.tensor(Y, device=device)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("method", METHODS)
+def test_tensors_in_give_tensors_out_where_scikit_learn_dispatches(method, device, monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    rows, labels = tensors_on(device)
+    model = classifier().fit(X, Y)
+    expected = getattr(model, method)(X)
+    with config_context(array_api_dispatch=True):
+        result = getattr(classifier().fit(rows, labels), method)(rows)
+        assert isinstance(result, torch.Tensor)
+        assert result.device == rows.device
+        # Scores are float64 for samples in float32 too, as they are for arrays of NumPy.
+        assert getattr(model, method)(rows.float()).cpu().numpy().dtype == expected.dtype
+        assert_array_equal(result.cpu(), expected)
+    assert_array_equal(getattr(model, method)(rows), expected)
+
+
+def test_results_that_have_no_tensor_stay_as_they_are(monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    rows = torch.tensor(X)
+    names = np.array(["a", "b"])[Y]
+    wide = sparse.csr_array(([1.0, 2.0], ([0, 1], [0, 2999])), shape=(2, 3000))
+    with config_context(array_api_dispatch=True):
+        named = classifier().fit(rows, names)
+        assert_array_equal(named.predict(rows), names)
+        assert isinstance(named.predict_proba(rows), torch.Tensor)
+        for kind in (X.tolist(), pd.DataFrame(X), da.from_array(X)):
+            assert isinstance(classifier().fit(kind, Y).predict_proba(kind), np.ndarray)
+        projected = FFNBClassifier(random_state=0).fit(wide, [0, 1])
+        assert sparse.issparse(projected.transform(torch.tensor(wide.toarray())))
+
+
+def test_tensors_pass_through_a_pipeline_and_a_score(monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    rows, labels = torch.tensor(X), torch.tensor(Y)
+    with config_context(array_api_dispatch=True):
+        model = make_continual_pipeline(StandardScaler(), classifier())
+        model.partial_fit(rows[:6], labels[:6]).partial_fit(rows[6:], labels[6:])
+        assert isinstance(model.predict(rows), torch.Tensor)
+        assert model.score(rows, labels) == 1.0

@@ -1,0 +1,25 @@
+"""Install river and skorch apart from all other packages, and run the scripts that use them."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = ["tests/project/test_recipes.py", "tests/streams/test_river.py"]
+
+
+def run(*arguments, **variables):
+    """Run Python in the root of the project, and end with its status if it fails."""
+    command = [sys.executable, "-m", *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | variables, check=False)
+    if done.returncode:
+        sys.exit(done.returncode)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    # Without their requirements, because pip would install NumPy and SciPy a second time.
+    requirements = ["river", "skorch", "narwhals", "tabulate", "tqdm"]
+    run("pip", "install", "-q", "--no-deps", "--target", folder, *requirements)
+    run("pytest", "-q", *TESTS, PYTHONPATH=folder)
