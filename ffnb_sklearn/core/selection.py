@@ -435,7 +435,8 @@ def distances_from_others(
     products = torch.linalg.vecdot(white_gaps, white_samples, dim=-2)
     lengths = white_samples.square().sum(-2)
     remainders = (1.0 - in_shared * lengths).clamp_min(LEAST_SHARE)
-    return distances + in_shared * products.square() / remainders + remainders.log()
+    losses: torch.Tensor = in_shared * products.square() / remainders
+    return distances + losses + remainders.log()
 
 
 def _class_covariances(gaussians: ClassGaussians) -> torch.Tensor:

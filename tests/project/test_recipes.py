@@ -9,7 +9,7 @@ import pytest
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "user_guide" / "recipes.rst"
 
 # Modules that a script needs; the scripts in PRINTED need no download, so they run.
-MODULES = ["skorch", "river", "capymoa", "avalanche", "wordllama", "resemblyzer"]
+MODULES = ["skorch", "river", "capymoa", "avalanche", "resemblyzer"]
 PRINTED = {"skorch": r"0\.98\d\n", "river": r"0\.9\d\d right, before they were learned\n"}
 
 
