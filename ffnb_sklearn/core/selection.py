@@ -431,12 +431,13 @@ def distances_from_others(
     samples_of_all = samples.expand(len(factors), -1, -1)
     white_gaps = torch.linalg.solve_triangular(factors, gaps.mT, upper=False)
     white_samples = torch.linalg.solve_triangular(factors, samples_of_all.mT, upper=False)
-    distances = white_gaps.square().sum(-2)
+    distances: torch.Tensor = white_gaps.square().sum(-2)
     products = torch.linalg.vecdot(white_gaps, white_samples, dim=-2)
     lengths = white_samples.square().sum(-2)
     remainders = (1.0 - in_shared * lengths).clamp_min(LEAST_SHARE)
-    losses: torch.Tensor = in_shared * products.square() / remainders
-    return distances + losses + remainders.log()
+    distances += in_shared * products.square() / remainders
+    distances += remainders.log()
+    return distances
 
 
 def _class_covariances(gaussians: ClassGaussians) -> torch.Tensor:
