@@ -13,7 +13,6 @@ torch.set_num_threads(1)
 SMOKE = (
     "tests/backbones/test_readout.py",
     "tests/baselines/test_base.py",
-    "tests/base/test_bad_input.py",
     "tests/base/test_state.py",
     "tests/core/bands/test_null_space.py",
     "tests/core/features/test_shared_band.py",
