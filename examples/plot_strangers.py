@@ -49,8 +49,8 @@ def draw(seed):
 
 
 # %%
-# One threshold, and the classifier
-# ---------------------------------
+# A single threshold, and the classifier
+# --------------------------------------
 # `novelty_threshold` of the classifier inside is a single threshold of its scores, for the same
 # rate.
 

@@ -1,4 +1,4 @@
-"""What all heads share: labels, moments, transactions, pickles."""
+"""The parts that all heads share: labels, moments, transactions, pickles."""
 
 import pickle
 from threading import Thread

@@ -1,4 +1,4 @@
-"""What a notebook shows of streams, tables of results, and means over several streams."""
+"""Results of streams in a notebook, as tables, and as means over several streams."""
 
 import re
 import sys

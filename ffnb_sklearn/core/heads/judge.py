@@ -237,7 +237,7 @@ class LeftOutSamples:
         Products shortlist the classes. Only differences have the digits of small distances, and
         they take ten times as long.
         """
-        # Of equally near classes the one of least product with `off_centre` is first, in any order.
+        # The product with `off_centre` orders equally near classes, whatever their numbers are.
         from_point = metric.squared_lengths + 2.0 * metric.towards_point
         order = from_point - 2.0 * (metric.planes @ self.means[c])
         order[c] = torch.inf
