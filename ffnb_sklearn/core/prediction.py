@@ -161,8 +161,7 @@ def n_operations(model: Model, n_rows: int) -> float:
     """Estimate the number of operations of a product of some rows with all weights."""
     features = model.features
     n_classes = len(model.moments)
-    n_axes = sum(each.rank for each in model.moments)
-    n_in_classifier = (n_classes + n_axes) * features.n_features
+    n_in_classifier = (n_classes + model.n_axes) * features.n_features
     n_weights = features.n_weights + n_in_classifier
     return 2.0 * n_rows * n_weights
 
