@@ -129,13 +129,6 @@ class Model:
         return self.cache.get("solution")
 
     @property
-    def n_axes(self) -> int:
-        """Number of axes of all classes; sums over thousands of classes take milliseconds."""
-        if "n_axes" not in self.cache:
-            self.cache["n_axes"] = sum(each.rank for each in self.moments)
-        return cast(int, self.cache["n_axes"])
-
-    @property
     def n_weights(self) -> int:
         """Number of weights in the bands and in the classifier, solved or not."""
         if "n_weights" not in self.cache:
