@@ -1,6 +1,6 @@
 """Learned state of a classifier, as one value that is replaced and never changed."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -63,7 +63,7 @@ class State:
         """Number of labels seen."""
         return sum(map(len, self.task_classes))
 
-    @property
+    @cached_property
     def class_weights(self):
         """Total sample weight of each class seen, in order of arrival."""
         return np.array([moments.weight for moments in self.model.moments])
@@ -74,16 +74,14 @@ class State:
         counts = self.by_class([self.class_weights], self.arrived, 0.0)
         return counts[0]
 
-    @property
+    @cached_property
     def n_samples(self):
         """Number of samples learned."""
         return sum(moments.n_samples for moments in self.model.moments)
 
     def __getstate__(self):
-        """Return the state without `arrived`, which follows from the task classes."""
-        state = dict(vars(self))
-        state.pop("arrived", None)
-        return state
+        """Return the fields alone; the cached properties follow from them."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def by_class(self, values, labels, missing):
         """Return one column per entry of `classes`, given the columns of some labels.

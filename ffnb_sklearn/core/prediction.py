@@ -159,11 +159,13 @@ def _solve_relative_distances(model: Model, device: torch.device) -> RelativeDis
 
 def n_operations(model: Model, n_rows: int) -> float:
     """Estimate the number of operations of a product of some rows with all weights."""
-    features = model.features
-    n_classes = len(model.moments)
-    n_axes = sum(each.rank for each in model.moments)
-    n_in_classifier = (n_classes + n_axes) * features.n_features
-    n_weights = features.n_weights + n_in_classifier
+    # Sums over thousands of classes take longer than a small product.
+    if "weights" not in model.cache:
+        n_axes = sum(each.rank for each in model.moments)
+        n_rows_of_classes = len(model.moments) + n_axes
+        n_in_classifier = n_rows_of_classes * model.features.n_features
+        model.cache["weights"] = model.features.n_weights + n_in_classifier
+    n_weights = cast(int, model.cache["weights"])
     return 2.0 * n_rows * n_weights
 
 

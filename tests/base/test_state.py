@@ -1,6 +1,8 @@
 """The learned state: its labels after tasks, after forgetting and after a merge."""
 
+import pickle
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -67,3 +69,12 @@ def test_new_labels_of_the_samples_that_decided_the_columns():
     assert_array_equal(state.renamed({5: 0, 3: 0}).repair_labels, [0])
     names = state_of(["b", "a"]).renamed({"a": "a much longer name"})
     assert_array_equal(names.classes, ["a much longer name", "b"])
+
+
+def test_a_pickle_holds_no_values_that_follow_from_the_fields():
+    model = SimpleNamespace(moments=(SimpleNamespace(weight=2.0, n_samples=3.0),))
+    state = replace(state_of([5]), model=model)
+    before = pickle.dumps(state)
+    assert_array_equal(state.class_counts, [2.0])
+    assert state.n_samples == 3.0
+    assert pickle.dumps(state) == before

@@ -20,7 +20,8 @@ of the American Statistical Association 84(405), 1989).
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from functools import cached_property
+from itertools import accumulate, groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -34,13 +35,18 @@ from .gaussians import ClassGaussians
 from .interface import NUMBERS_TOGETHER, Choice, Head, Rows
 from .judge import LEAST_SHARE, LeftOutSamples
 from .modules import DistanceScores
-from .screening import is_exact, score_errors
+from .screening import SingleWeights, is_exact
 
 __all__ = ["GaussianDistances", "fit_distances"]
 
 # Temperature a of the own axes of a class: with 0 to 2000 random features, the mean cross-entropy
 # on hold-outs of 16 sets is within 0.02 of that of the best factor of each.
 _OWN_TEMPERATURE = 0.016
+
+# Samples, or entries of the own axes, from which on single precision saves time. The axes of 33 MB
+# leave the caches of a processor, so a single sample needs as long as reading them from memory.
+_MANY_SAMPLES = 64
+_MANY_ENTRIES = 2**22
 
 
 @dataclass(frozen=True)
@@ -150,24 +156,27 @@ class GaussianDistances(Head):
 
     def most_likely(self, x: Rows, order: torch.Tensor) -> torch.Tensor:
         """Return the class of the highest score; single precision decides if it suffices."""
-        if not isinstance(x, torch.Tensor) or not len(self.rows) or not is_exact(x):
+        n_entries = len(self.rows) * len(self.centre)
+        is_many = len(x) >= _MANY_SAMPLES or n_entries >= _MANY_ENTRIES
+        if not isinstance(x, torch.Tensor) or not n_entries or not is_many or not is_exact(x):
             return super().most_likely(x, order)
         centred = self.subtract_centre(x)
         assert isinstance(centred, torch.Tensor)
-        possible, linear = self.possible_classes(centred)
+        possible = self.possible_classes(centred)
         most_likely = possible.byte().argmax(1)
         is_ambiguous = possible.sum(1) > 1
         ambiguous = torch.nonzero(is_ambiguous)[:, 0]
+        ambiguous_samples = centred[ambiguous]
         scores = self._some_scores(
-            x=centred[ambiguous],
-            linear=linear[ambiguous],
+            x=ambiguous_samples,
+            linear=self._linear_terms(ambiguous_samples),
             chosen=possible[ambiguous],
         )
         positions = scores[:, order].argmax(1)
         most_likely[ambiguous] = order[positions]
         return most_likely
 
-    def possible_classes(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def possible_classes(self, x: torch.Tensor) -> torch.Tensor:
         """Return the classes that may have the highest score, by products in single precision.
 
         Parameters
@@ -177,21 +186,25 @@ class GaussianDistances(Head):
 
         Returns
         -------
-        possible : Tensor of bool of shape (n_samples, C)
+        Tensor of bool of shape (n_samples, C)
             At least one class of each sample.
-        linear : Tensor of shape (n_samples, C)
-            The part of the scores that is computed in double precision.
         """
-        linear, squares = self.terms(x, torch.float32)
-        rows, shifts = self._axes(x.device)
-        scores = torch.add(linear, squares, alpha=0.5)
-        errors = score_errors(x, squares, rows, shifts)
+        single = self.single_weights
+        linear, squares = self._products(x.float(), single)
+        errors = single.errors(x, linear, squares)
+        scores = linear.add_(squares, alpha=0.5)
         lower_bounds = torch.sub(scores, errors)
         largest_lower_bound = lower_bounds.amax(1, keepdim=True)
         upper_bounds = scores.add_(errors)
         # Values that overflow in single precision compare as false.
         is_impossible = upper_bounds < largest_lower_bound
-        return ~is_impossible, linear
+        return ~is_impossible
+
+    @cached_property
+    def single_weights(self) -> SingleWeights:
+        """Weights in single precision, which take half of the memory of the head again."""
+        weights = self._weights(torch.device("cpu"))
+        return SingleWeights.of(*weights, self.lengths)
 
     def apply_priors(self, scores: Array, priors: Array) -> Array:
         """Add the logarithms of the priors, relative to equal priors."""
@@ -245,50 +258,58 @@ class GaussianDistances(Head):
             return x[:, : len(centre)] - centre
         return x - centre
 
-    def terms(
-        self, x: Rows, dtype: torch.dtype = torch.float64
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return linear terms, and squared lengths in own axes, of centred samples.
+    def terms(self, x: Rows) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return linear terms, and squared lengths in own axes, of centred samples."""
+        return self._products(x, self._weights(x.device))
 
-        The products with own axes, which are most of the work, are computed in `dtype`.
-        """
-        planes = as_tensor(self.planes, device=x.device)
-        offsets = as_tensor(self.offsets, device=x.device)
-        rows = as_tensor(self.rows, device=x.device)
-        shifts = as_tensor(self.shifts, device=x.device)
-        linear = (x @ planes.T).add_(offsets)
+    def _weights(self, device: torch.device) -> "_Weights":
+        """Return the weights on a device."""
+        return _Weights(
+            as_tensor(self.planes, device=device),
+            as_tensor(self.offsets, device=device),
+            as_tensor(self.rows, device=device),
+            as_tensor(self.shifts, device=device),
+        )
+
+    def _products(
+        self, x: Rows, weights: "_Weights | SingleWeights"
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return `terms` from weights in the precision of the samples."""
+        linear = (x @ weights.planes.T).add_(weights.offsets)
+        linear = linear.double()
         squares = torch.zeros_like(linear)
-        if isinstance(x, torch.Tensor):
-            x = x.to(dtype)
         for group in _groups(self.lengths, len(x)):
-            axes = rows[group.rows].to(dtype)
-            at_means = shifts[group.rows].to(dtype)
+            axes = weights.rows[group.rows]
             responses = x @ axes.T
-            responses.sub_(at_means)
+            responses.sub_(weights.shifts[group.rows])
             responses.square_()
             squares[:, group.classes] = _class_sums(responses, group.lengths)
         return linear, squares
 
-    def _axes(self, device: torch.device) -> tuple[Sequence[torch.Tensor], Sequence[torch.Tensor]]:
-        """Return the own axes of each class, and their shifts."""
-        rows = as_tensor(self.rows, device=device)
-        shifts = as_tensor(self.shifts, device=device)
-        lengths = list(self.lengths)
-        return torch.split(rows, lengths), torch.split(shifts, lengths)
+    def _linear_terms(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the linear terms of centred samples."""
+        weights = self._weights(x.device)
+        return (x @ weights.planes.T).add_(weights.offsets)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Number of the first row of each class, and the number of all rows."""
+        return [0, *accumulate(self.lengths)]
 
     def _some_scores(
         self, x: torch.Tensor, linear: torch.Tensor, chosen: torch.Tensor
     ) -> torch.Tensor:
         """Return s of centred samples and chosen classes, and minus infinity of other classes."""
-        rows, shifts = self._axes(x.device)
+        weights = self._weights(x.device)
         scores = linear.masked_fill(~chosen, -torch.inf)
         is_chosen = chosen.any(0)
         classes = torch.nonzero(is_chosen)[:, 0]
         for c in classes.tolist():
             samples = torch.nonzero(chosen[:, c])[:, 0]
             samples_of_class = x[samples]
-            responses = samples_of_class @ rows[c].T
-            responses.sub_(shifts[c])
+            own = slice(self._starts[c], self._starts[c + 1])
+            responses = samples_of_class @ weights.rows[own].T
+            responses.sub_(weights.shifts[own])
             squares = responses.square_().sum(1)
             scores[samples, c] += 0.5 * squares
         return scores
@@ -386,6 +407,15 @@ def solve_distances(
         shrinkage=shrinkage,
         is_normal=is_normal,
     )
+
+
+class _Weights(NamedTuple):
+    """Arrays of `GaussianDistances` as tensors."""
+
+    planes: torch.Tensor
+    offsets: torch.Tensor
+    rows: torch.Tensor
+    shifts: torch.Tensor
 
 
 class _ClassSolution(NamedTuple):

@@ -1,15 +1,17 @@
 r"""The class of the highest score, from products in single precision if they suffice.
 
-Most of a prediction are products with the own axes of all classes, which take half the time in
-single precision. For a class with axes R of shape (r, d) and shifts t, the rounding errors of the
-responses R x - t to a centred sample x have at most the length
+Most of a prediction are products with the planes and own axes of all classes, which take half the
+time in single precision. For a class with axes R of shape (r, d) and shifts t, the rounding errors
+of the responses R x - t to a centred sample x have at most the length
 
 .. math:: \delta = (d + 3) \, u \, (\|R\|_F \|x\| + \|t\|) ,
 
 where u is the unit roundoff: the factors are rounded, then d products are added to t. With the
-squared length q of the responses, the score is wrong by at most
-:math:`\delta \sqrt{q} + \delta^2 / 2 + (r + 1) u q / 2` [1]_. Classes that differ by less than both
-errors are compared in double precision, so single precision changes no label.
+squared length q of the responses, half of q is wrong by at most
+:math:`\delta \sqrt{q} + \delta^2 / 2 + (r + 1) u q / 2` [1]_. The linear part l of the score, with
+the plane w and the offset b, is wrong by at most
+:math:`(d + 2) \, u \, (\|w\| \|x\| + |b|) + u |l|`. Classes that differ by less than the errors of
+both are compared in double precision, so single precision changes no label.
 
 References
 ----------
@@ -18,66 +20,107 @@ References
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
-__all__ = ["is_exact", "score_errors"]
+__all__ = ["SingleWeights", "is_exact"]
 
 
-def is_exact(x: torch.Tensor, fewest: int = 64) -> bool:
-    """Return whether the bounds of `score_errors` hold, and `fewest` samples or more save time.
+def is_exact(x: torch.Tensor) -> bool:
+    """Return whether the bounds of `SingleWeights.errors` hold for products with samples.
 
-    Devices other than a CPU may round more coarsely. The conversion of the axes takes as long as
-    their products with 40 samples do in double precision (1000 classes of 32 axes, 768 features).
+    Devices other than a CPU may round more coarsely.
     """
-    if len(x) < fewest or x.device.type != "cpu":
+    if x.device.type != "cpu":
         return False
     # Torch may be set to lower precisions on CPUs too.
     matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     return matmul.fp32_precision in ("none", "ieee")
 
 
-def score_errors(
-    x: torch.Tensor,
-    squares: torch.Tensor,
-    rows: Sequence[torch.Tensor],
-    shifts: Sequence[torch.Tensor],
-) -> torch.Tensor:
-    r"""Return bounds of the errors of scores, with the delta of the module's docstring.
+@dataclass(frozen=True)
+class SingleWeights:
+    """Weights of the distances in single precision, and the norms that bound their errors.
 
-    .. math:: \delta \sqrt{q} + \frac{\delta^2}{2} + \frac{(r + 1) \, u \, q}{2}
-
-    Parameters
+    Attributes
     ----------
-    x : Tensor of shape (n_samples, d)
-        Centred samples.
-    squares : Tensor of shape (n_samples, C)
-        q, the squared lengths of the responses, from products in single precision.
-    rows, shifts : sequence of Tensor
-        Axes of each class, of shape (r, d), and their shifts.
-
-    Returns
-    -------
-    Tensor of shape (n_samples, C)
-        The bounds.
+    planes, offsets, rows, shifts : Tensor
+        Weights in single precision (`GaussianDistances`).
+    plane_norms, row_norms, shift_norms : Tensor of shape (C,)
+        Norms in double precision; those of axes and shifts are Frobenius norms over a class.
+    lengths : Tensor of shape (C,)
+        Number of axes of each class.
     """
-    eps = torch.finfo(torch.float32).eps
-    unit_roundoff = 0.5 * eps
-    n_terms = x.shape[1] + 3
-    unit_error = n_terms * unit_roundoff
-    row_norms = _norms(rows)
-    shift_norms = _norms(shifts)
-    sample_norms = torch.linalg.vector_norm(x, dim=1, keepdim=True)
-    delta = torch.addcmul(shift_norms, sample_norms, row_norms)
-    delta.mul_(unit_error)
-    errors = squares.sqrt()
-    errors.add_(delta, alpha=0.5)
-    errors.mul_(delta)
-    n_squares = squares.new_tensor([len(axes) + 1.0 for axes in rows])
-    return errors.addcmul_(squares, n_squares, value=0.5 * unit_roundoff)
+
+    planes: torch.Tensor
+    offsets: torch.Tensor
+    rows: torch.Tensor
+    shifts: torch.Tensor
+    plane_norms: torch.Tensor
+    row_norms: torch.Tensor
+    shift_norms: torch.Tensor
+    lengths: torch.Tensor
+
+    @classmethod
+    def of(
+        cls,
+        planes: torch.Tensor,
+        offsets: torch.Tensor,
+        rows: torch.Tensor,
+        shifts: torch.Tensor,
+        lengths: Sequence[int],
+    ) -> "SingleWeights":
+        """Round weights in double precision."""
+        n_rows = torch.tensor(lengths)
+        lengths_of_rows = torch.linalg.vector_norm(rows, dim=1)
+        return cls(
+            planes=planes.float(),
+            offsets=offsets.float(),
+            rows=rows.float(),
+            shifts=shifts.float(),
+            plane_norms=torch.linalg.vector_norm(planes, dim=1),
+            row_norms=_class_norms(lengths_of_rows, n_rows),
+            shift_norms=_class_norms(shifts, n_rows),
+            lengths=n_rows,
+        )
+
+    def errors(self, x: torch.Tensor, linear: torch.Tensor, squares: torch.Tensor) -> torch.Tensor:
+        r"""Return bounds of the errors of scores, as in the module's docstring.
+
+        Parameters
+        ----------
+        x : Tensor of shape (n_samples, d)
+            Centred samples.
+        linear, squares : Tensor of shape (n_samples, C)
+            l and q, from products in single precision.
+
+        Returns
+        -------
+        Tensor of shape (n_samples, C)
+            The bounds.
+        """
+        eps = torch.finfo(torch.float32).eps
+        unit_roundoff = 0.5 * eps
+        n_features = x.shape[1]
+        sample_norms = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+        delta = torch.addcmul(self.shift_norms, sample_norms, self.row_norms)
+        delta.mul_((n_features + 3) * unit_roundoff)
+        errors = squares.sqrt()
+        errors.add_(delta, alpha=0.5)
+        errors.mul_(delta)
+        n_terms = self.lengths + 1.0
+        errors.addcmul_(squares, n_terms, value=0.5 * unit_roundoff)
+        offset_sizes = self.offsets.double().abs_()
+        sizes = torch.addcmul(offset_sizes, sample_norms, self.plane_norms)
+        errors.add_(sizes, alpha=(n_features + 2) * unit_roundoff)
+        # A value that overflows has no bound.
+        return errors.add_(linear.abs(), alpha=unit_roundoff)
 
 
-def _norms(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return the Frobenius norm of each tensor."""
-    norms = [torch.linalg.vector_norm(tensor) for tensor in tensors]
-    return torch.stack(norms)
+def _class_norms(values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """Return the norm of the consecutive values of each class."""
+    classes = torch.repeat_interleave(lengths)
+    sums = values.new_zeros(len(lengths))
+    sums.index_add_(0, classes, values.square())
+    return sums.sqrt_()

@@ -29,7 +29,7 @@ def drawn_samples(n=400, scale=1.0):
 
 
 def possible_of(distances, x):
-    return distances.possible_classes(distances.subtract_centre(x))[0]
+    return distances.possible_classes(distances.subtract_centre(x))
 
 
 @pytest.mark.parametrize("scale", [1e-60, 1e-30, 1.0, 1e30])
@@ -43,14 +43,18 @@ def test_the_most_likely_classes_are_those_of_double_precision(scale):
     assert_array_equal(distances.most_likely(x, torch.arange(4)), best)
 
 
-def test_the_bound_exceeds_the_errors_of_single_precision():
+@pytest.mark.parametrize("part", ["linear terms", "squared lengths"])
+def test_the_bound_exceeds_the_errors_of_single_precision(part):
     distances, x = drawn_distances(), drawn_samples()
-    exact, rough = (
-        distances.terms(distances.subtract_centre(x), one)[1]
-        for one in (torch.float64, torch.float32)
-    )
+    if part == "linear terms":
+        distances = replace(distances, planes=100.0 * distances.planes, rows=1e-3 * distances.rows)
+    centred = distances.subtract_centre(x)
+    linear, squares = distances.terms(centred)
+    rough_linear, rough_squares = distances._products(centred.float(), distances.single_weights)
     # A second class that is ahead or behind by the largest error of all must stay possible.
-    error = 0.5 * float((exact - rough).abs().max())
+    error = 0.5 * float((squares - rough_squares).abs().max())
+    if part == "linear terms":
+        error = float((linear - rough_linear).abs().max())
     assert error > 0.0
     last = len(distances.planes) - 1
     axes = slice(sum(distances.lengths[:-1]), None)
@@ -80,10 +84,27 @@ def test_equal_classes_are_told_apart_by_their_order():
     assert_array_equal(found, np.full(len(x), 2))
 
 
-def test_few_samples_are_not_screened():
-    x = drawn_samples(64)
-    assert is_exact(x)
-    assert not is_exact(x[1:])
+def test_linear_terms_beyond_single_precision_exclude_no_class():
+    distances, x = drawn_distances(), drawn_samples()
+    planes = distances.planes.copy()
+    planes[1] *= 1e38
+    large = replace(distances, planes=planes)
+    linear, _ = large._products(large.subtract_centre(x).float(), large.single_weights)
+    assert {-np.inf, np.inf} <= set(linear[:, 1].tolist())
+    best = large.log_ratios(x).argmax(1)
+    assert possible_of(large, x)[torch.arange(len(x)), best].all()
+    assert_array_equal(large.most_likely(x, torch.arange(4)), best)
+
+
+def test_few_samples_are_screened_by_many_axes_alone(monkeypatch):
+    distances, x = drawn_distances(), drawn_samples(63)
+    order = torch.arange(4)
+    labels = distances.most_likely(x, order)
+    assert "single_weights" not in vars(distances)
+    monkeypatch.setattr("ffnb_sklearn.core.heads.distances._MANY_ENTRIES", len(distances.rows) * D)
+    assert_array_equal(distances.most_likely(x[:1], order), labels[:1])
+    assert "single_weights" in vars(distances)
+    assert_array_equal(distances.most_likely(x, order), labels)
 
 
 def lower_by_one_call():
@@ -122,5 +143,5 @@ def test_predictions_are_the_labels_of_the_highest_scores(labels):
     predicted = clf.predict(X)
     assert_array_equal(predicted, clf.decision_function(X).argmax(axis=1))
     assert set(predicted) == {0, 1, 2}
-    # Samples in small parts are never predicted in single precision.
+    # Few samples are not predicted in single precision.
     assert_array_equal(predicted, np.concatenate([clf.predict(part) for part in np.split(X, 60)]))
