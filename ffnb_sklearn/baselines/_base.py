@@ -196,8 +196,8 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
         largest = np.abs(X).max()
         if reset and 0.0 < largest < _LEAST:
             raise ValueError(
-                f"X must have magnitudes of at least {_LEAST:.0e} in the first call, or squares are "
-                f"lost; its largest is {largest:.3e}. Rescale the features."
+                f"X must have magnitudes of at least {_LEAST:.0e} in the first call, or squares "
+                f"are lost; its largest is {largest:.3e}. Rescale the features."
             )
         return X
 
@@ -388,7 +388,7 @@ class PooledScatterClassifier(MomentClassifier):
         """Return weights and offsets of Gaussians with equal priors that share a covariance.
 
         With the centre c of the class means, the weights are w = S^-1 (mu - c), and the offsets
-        -w' (mu + c) / 2. Without the centre, the digits of classes far from the origin would cancel.
+        -w' (mu + c) / 2. Without the centre, digits of classes far from the origin would cancel.
         """
         if not covariance.any():
             # No class has two different samples.

@@ -246,10 +246,10 @@ def test_parameters_that_change_after_learning_hold_for_all_classes(head, parame
     head = clone(head).fit(X[Y < 4], Y[Y < 4])
     head.set_params(**parameters)
     loaded = pickle.loads(pickle.dumps(head))
-    for task in (4, 0):
+    for label in (4, 0):
         assert_array_equal(head.decision_function(X_TEST), loaded.decision_function(X_TEST))
         for each in (head, loaded):
-            each.partial_fit(X[Y == task], Y[Y == task])
+            stream(each, X, Y, [label])
     fresh = pickle.loads(pickle.dumps(head))
     assert_array_equal(head.decision_function(X_TEST), fresh.decision_function(X_TEST))
     with pytest.raises(ValueError, match="parameter of"):
