@@ -20,7 +20,7 @@ from ._base.learning import learn_task
 from ._base.priors import allow_for_unforeseen, class_priors, estimate_shares
 from ._base.settings import bands_of, present_state
 from ._base.state import learned_attribute
-from ._inputs.arrays import in_library_of
+from ._inputs.arrays import as_numpy, in_library_of
 from ._inputs.locks import exclusive
 from ._inputs.sparse import WideSamples
 from .core import prediction
@@ -661,7 +661,7 @@ class FFNBClassifier(
         weights = is_possible.astype(np.float64)
         equal_priors = dict(zip(state.arrived.tolist(), weights.tolist(), strict=True))
         for_equal_priors = self._clone_in_state(state, priors=equal_priors)
-        probabilities = for_equal_priors.predict_proba(X)
+        probabilities = as_numpy(for_equal_priors.predict_proba(X), "probabilities")
         labels = self._possible_labels(state)
         columns = np.searchsorted(state.classes, labels)
         shares = estimate_shares(probabilities[:, columns])
