@@ -441,9 +441,20 @@ def test_a_stream_row_by_row():
     result = evaluate_prequential(open_set(), X[order], CODES[order], batch_size=4)
     assert result.accuracy > 0.5
     assert_array_equal(result.estimator.classes_, [-1, *range(8)])
-    # The first rows of a class are unknown, and its later rows are not.
     late = result.is_correct[-40:]
     assert late.mean() > 0.85
+
+
+def test_a_sample_of_a_new_class_is_right_if_it_is_predicted_as_unknown():
+    order = np.argsort(CODES, kind="stable")
+    result = evaluate_prequential(
+        open_set(unknown_label="?"), X[order], NAMES[CODES[order]], batch_size=10
+    )
+    # The first batch of ten, of the twenty rows of each class.
+    is_new = np.tile(np.repeat([True, False], 10), 8)[10:]
+    assert result.is_correct[is_new].mean() > 0.9
+    plain = evaluate_prequential(small(), X[order], NAMES[CODES[order]], batch_size=10)
+    assert not plain.is_correct[is_new].any()
 
 
 def test_a_stream_of_tasks():
