@@ -466,8 +466,10 @@ class FFNBClassifier(
         Raises
         ------
         ValueError
-            If moments are not exact, a label was not learned, or the class cannot have had such
-            samples. Other samples that were not learned cannot be told from samples that were.
+            If moments are not exact, a label was not learned, the class cannot have had such
+            samples, or they lie so far from the others of their class that the digits of these are
+            lost (from about 30,000 standard deviations on). Other samples that were not learned
+            cannot be told from samples that were.
         """
         state = self._learned_state()
         self._keep(revision.forget_samples(self, state, X, y, sample_weight))
