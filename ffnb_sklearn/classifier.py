@@ -503,7 +503,9 @@ class FFNBClassifier(
         """Rename classes, and join classes whose new labels are equal.
 
         Classes are joined by their moments: with ``rank=None`` the result equals learning them
-        under their new label, and another `rank` adds its usual truncation.
+        under their new label, and another `rank` adds its usual truncation. With ``novelty=True``
+        a joined class keeps the scores of the old classes, which are higher than its own, so
+        `novelty_threshold` gives more false alarms than its rate before the class learns again.
 
         Parameters
         ----------
