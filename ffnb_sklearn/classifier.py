@@ -20,7 +20,7 @@ from ._base.learning import learn_task
 from ._base.priors import allow_for_unforeseen, class_priors, estimate_shares
 from ._base.settings import bands_of, present_state
 from ._base.state import learned_attribute
-from ._inputs.arrays import in_library_of
+from ._inputs.arrays import as_numpy, in_library_of
 from ._inputs.locks import exclusive
 from ._inputs.sparse import WideSamples
 from .core import prediction
@@ -466,8 +466,10 @@ class FFNBClassifier(
         Raises
         ------
         ValueError
-            If moments are not exact, a label was not learned, or the class cannot have had such
-            samples. Other samples that were not learned cannot be told from samples that were.
+            If moments are not exact, a label was not learned, the class cannot have had such
+            samples, or they lie so far from the others of their class that the digits of these are
+            lost (from about 30,000 standard deviations on). Other samples that were not learned
+            cannot be told from samples that were.
         """
         state = self._learned_state()
         self._keep(revision.forget_samples(self, state, X, y, sample_weight))
@@ -501,7 +503,9 @@ class FFNBClassifier(
         """Rename classes, and join classes whose new labels are equal.
 
         Classes are joined by their moments: with ``rank=None`` the result equals learning them
-        under their new label, and another `rank` adds its usual truncation.
+        under their new label, and another `rank` adds its usual truncation. With ``novelty=True``
+        a joined class keeps the scores of the old classes, which are higher than its own, so
+        `novelty_threshold` gives more false alarms than its rate before the class learns again.
 
         Parameters
         ----------
@@ -661,7 +665,7 @@ class FFNBClassifier(
         weights = is_possible.astype(np.float64)
         equal_priors = dict(zip(state.arrived.tolist(), weights.tolist(), strict=True))
         for_equal_priors = self._clone_in_state(state, priors=equal_priors)
-        probabilities = for_equal_priors.predict_proba(X)
+        probabilities = as_numpy(for_equal_priors.predict_proba(X), "probabilities")
         labels = self._possible_labels(state)
         columns = np.searchsorted(state.classes, labels)
         shares = estimate_shares(probabilities[:, columns])

@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ._base.open_set import ScoreDistributions, left_out_scores
-from ._inputs.arrays import in_memory
+from ._inputs.arrays import as_numpy, in_library_of, in_memory
 from ._inputs.labels import check_labels, check_targets
 from ._inputs.locks import exclusive
 from .classifier import FFNBClassifier
@@ -245,7 +245,7 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         unknown = self._check_unknown_label(known, "the classes learned")
         labels = known[probabilities.argmax(axis=1)]
         # The type of the result has room for the longer label.
-        return np.where(shares < self.rate, unknown, labels)
+        return in_library_of(X, np.where(shares < self.rate, unknown, labels))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probabilities of the classes, and of the label for unknown samples.
@@ -270,7 +270,7 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         known_weights = shares[:, None] * probabilities
         column = np.searchsorted(known, unknown[0])
         weights = np.insert(known_weights, column, unknown_weights, axis=1)
-        return weights / weights.sum(axis=1, keepdims=True)
+        return in_library_of(X, weights / weights.sum(axis=1, keepdims=True))
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """Return how usual each sample is among new samples of the classes it may belong to.
@@ -288,7 +288,7 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             their probabilities.
         """
         _, _, shares = self._judge(X)
-        return shares
+        return in_library_of(X, shares)
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy, for which labels that were not learned count as unknown.
@@ -308,10 +308,12 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         float
             Share of the samples that are predicted correctly.
         """
-        predictions = self.predict(X)
-        labels = check_targets(y, self.classes_, "y")
-        is_known = np.isin(labels, self.classes_)
-        expected = np.where(is_known, labels, self.unknown_label)
+        predictions = as_numpy(self.predict(X), "predictions")
+        classes = self.classes_
+        labels = check_targets(y, classes, "y")
+        # A number may be given as a float, which would round the other labels.
+        unknown = check_labels([self.unknown_label], classes, "unknown_label")
+        expected = np.where(np.isin(labels, classes), labels, unknown)
         return float(accuracy_score(expected, predictions, sample_weight=sample_weight))
 
     def _judge(self, X):
@@ -320,6 +322,8 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         The shares are those of `score_samples`.
         """
         check_is_fitted(self)
+        # The rate may have changed after learning.
+        self._validate_params()
         features = in_memory(X, "X")
         learner = self.estimator_
         while isinstance(learner, Pipeline):
@@ -328,8 +332,8 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             features = _transformed(transformers, features)
         # A copy keeps its state, even if another thread learns meanwhile.
         learner = copy(learner)
-        probabilities = learner.predict_proba(features)
-        scores = learner.score_samples(features)
+        probabilities = as_numpy(learner.predict_proba(features), "probabilities")
+        scores = as_numpy(learner.score_samples(features), "scores")
         state = learner._learned_state()
         distributions = ScoreDistributions.from_left_out(left_out_scores(state))
         # The prior weighs as much as 1 / rate samples, of which one sample is the share `rate`.
@@ -367,7 +371,9 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self):
         """Return scikit-learn's tags, with those of the estimator for its input."""
         tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self.estimator).input_tags
+        estimator_tags = get_tags(self.estimator)
+        tags.input_tags = estimator_tags.input_tags
+        tags.array_api_support = estimator_tags.array_api_support
         return tags
 
 

@@ -780,6 +780,30 @@ def test_forget_samples_refuses_what_was_not_learned():
         clf.forget_samples(X[:20], CODES[:20], sample_weight=np.full(20, 2.0))
 
 
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
+@pytest.mark.parametrize("size", [1e4, 1e6, 1e9])
+@pytest.mark.parametrize("columns", [slice(None), slice(2, 3)], ids=["all", "one"])
+def test_samples_beside_which_the_others_lose_their_digits_are_not_forgotten(columns, size):
+    outlier = X[:1].copy()
+    outlier[:, columns] *= size
+    clf = exact().fit(np.vstack([X, outlier]), [*CODES, 0])
+    if size == 1e4:
+        scores = exact().fit(X, CODES).decision_function(X)
+        clf.forget_samples(outlier, [0])
+        assert_allclose(clf.decision_function(X), scores, rtol=1e-5, atol=1e-5)
+        return
+    with unchanged(clf), pytest.raises(ValueError, match=r"samples of classes \[0\] lie so far"):
+        clf.forget_samples(outlier, [0])
+    # Nothing is compared if the class goes with its samples.
+    assert len(clf.forget_samples(np.vstack([of(0), outlier]), np.zeros(21)).classes_) == 7
+
+
+def test_equal_samples_may_remain_of_the_only_class():
+    clf = exact().fit([[1.0, 2.0], [1.0, 2.0], [5.0, 0.0]], [0, 0, 0])
+    clf.forget_samples([[5.0, 0.0]], [0])
+    assert_allclose(clf.class_counts_, [2.0])
+
+
 @pytest.mark.parametrize("model", [estimator(rank=None), FFNBClassifier(random_state=0)])
 def test_forget_samples_needs_exact_moments(model):
     clf = learned(model, [0, 1], [2])

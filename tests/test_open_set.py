@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.stats import t as student_t
@@ -169,6 +170,14 @@ def test_the_rate_may_change_after_learning():
     assert n_unknown[3] > 55
 
 
+@pytest.mark.parametrize("rate", [0.0, 1.0, np.nan, -0.1, "0.05"])
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "score_samples"])
+def test_a_rate_that_has_become_invalid_is_refused(method, rate):
+    clf = learned(open_set(), [0, 1, 2]).set_params(rate=rate)
+    with pytest.raises(ValueError, match="The 'rate' parameter of OpenSetClassifier must be"):
+        getattr(clf, method)(X)
+
+
 @pytest.mark.parametrize(("way", "most"), [("fit", 0.1), ("tasks", 0.15)])
 def test_the_rate_holds_for_small_and_for_large_classes(way, most):
     """Classes of 5, 15 and 100 digits. Rows that are classified wrongly are left out."""
@@ -212,6 +221,25 @@ def test_nothing_is_unknown_before_a_class_has_two_samples():
 
 
 # ---- labels
+
+
+def test_a_float_as_unknown_label_rounds_no_label_in_the_score():
+    labels = 2**60 + CODES
+    clf = open_set(unknown_label=-1.0).fit(X, labels)
+    assert clf.score(X, labels + 1) < 0.5
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "score_samples"])
+def test_tensors_in_give_tensors_out_where_scikit_learn_dispatches(method, monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    clf = learned(open_set(), [0, 1])
+    expected = getattr(clf, method)(X)
+    rows = torch.tensor(X)
+    with config_context(array_api_dispatch=True):
+        result = getattr(clf, method)(rows)
+        assert isinstance(result, torch.Tensor)
+        assert clf.score(rows, torch.tensor(CODES)) == clf.score(X, CODES)
+    assert_array_equal(result.numpy(), expected)
 
 
 @pytest.mark.parametrize(
@@ -413,9 +441,20 @@ def test_a_stream_row_by_row():
     result = evaluate_prequential(open_set(), X[order], CODES[order], batch_size=4)
     assert result.accuracy > 0.5
     assert_array_equal(result.estimator.classes_, [-1, *range(8)])
-    # The first rows of a class are unknown, and its later rows are not.
     late = result.is_correct[-40:]
     assert late.mean() > 0.85
+
+
+def test_a_sample_of_a_new_class_is_right_if_it_is_predicted_as_unknown():
+    order = np.argsort(CODES, kind="stable")
+    result = evaluate_prequential(
+        open_set(unknown_label="?"), X[order], NAMES[CODES[order]], batch_size=10
+    )
+    # The first batch of ten, of the twenty rows of each class.
+    is_new = np.tile(np.repeat([True, False], 10), 8)[10:]
+    assert result.is_correct[is_new].mean() > 0.9
+    plain = evaluate_prequential(small(), X[order], NAMES[CODES[order]], batch_size=10)
+    assert not plain.is_correct[is_new].any()
 
 
 def test_a_stream_of_tasks():

@@ -62,11 +62,18 @@ def forget_samples(estimator, state, X, y, sample_weight):
     numbers, _ = label_positions(labels, state.arrived)
     task = place_task(estimator.device, state, X, codes, weights)
     try:
-        model, gone = subtract_samples(state.model, task, numbers.tolist())
+        model, gone, rounded = subtract_samples(state.model, task, numbers.tolist())
     except ValueError as error:
         raise ValueError(
             f"X and y must be samples that were learned, with these weights: {error}."
         ) from error
+    if rounded:
+        raise ValueError(
+            "forget_samples cannot be exact: the samples of classes "
+            f"{state.arrived[rounded].tolist()} lie so far from the others of their class that the "
+            "digits of the others are lost beside them. Forget the classes, and learn their other "
+            "samples again."
+        )
     _warn_of_trace(state, labels)
     state = replace(state, model=model)
     if not gone:

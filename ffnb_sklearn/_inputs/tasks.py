@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..core.messages import level_of_user
 from .arguments import validate_arguments
-from .labels import check_targets
+from .labels import check_labels, check_targets
 
 __all__ = [
     "SPLIT_CONSTRAINTS",
@@ -115,18 +115,15 @@ def classes_of_tasks(labels, classes_per_task, first_task_classes, class_order, 
     if is_random:
         classes = check_random_state(random_state).permutation(classes)
     elif not isinstance(class_order, str):
-        positions = _positions_in_order(classes.tolist(), class_order)
-        classes = classes[positions]
+        order = check_labels(class_order, classes, "class_order")
+        _check_order(classes.tolist(), order.tolist())
+        classes = order
     ends = np.cumsum(sizes)
     return np.split(classes, ends[:-1])
 
 
-def _positions_in_order(classes, class_order):
-    """Return the positions of the sorted classes in order of arrival."""
-    # Python values instead of an array, which would turn [1, "b"] into strings that match no label.
-    order = list(class_order)
-    if hasattr(class_order, "tolist"):
-        order = class_order.tolist()
+def _check_order(classes, order):
+    """Raise unless an order of the classes holds each class once."""
     counts = Counter(order)
     if counts != Counter(classes):
         missing = [label for label in classes if label not in counts]
@@ -136,7 +133,6 @@ def _positions_in_order(classes, class_order):
             f"class_order must hold each of the {len(classes)} labels of y once; "
             f"missing: {missing}, not in y: {unknown}, repeated: {repeated}."
         )
-    return [classes.index(label) for label in order]
 
 
 def _sizes_of_tasks(n_classes, classes_per_task, first_task_classes):
@@ -152,9 +148,10 @@ def _sizes_of_tasks(n_classes, classes_per_task, first_task_classes):
             sizes.append(n_last)
     else:
         sizes += list(classes_per_task)
-    if sum(sizes) != n_classes or min(sizes) <= 0:
+    are_whole = all(isinstance(size, Integral) for size in sizes)
+    if not are_whole or sum(sizes) != n_classes or min(sizes) <= 0:
         raise ValueError(
-            f"first_task_classes and classes_per_task must be positive numbers that sum to "
+            f"first_task_classes and classes_per_task must be positive integers that sum to "
             f"{n_classes}, the number of classes of y; got {first_task_classes} and "
             f"{classes_per_task}."
         )

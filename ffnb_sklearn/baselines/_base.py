@@ -19,6 +19,9 @@ from ._linear_algebra import add_to_diagonal, solve_positive
 
 __all__ = ["MomentClassifier", "PooledScatterClassifier", "class_sums", "seeded_generator"]
 
+# Least size of the samples of the first call. Below it, squares have lost digits.
+_LEAST = 1e-150
+
 
 class Batch(NamedTuple):
     """Samples of a call, and what they change in the moments of their classes.
@@ -87,8 +90,8 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
     # Names of attributes with a row for each entry of `classes_`.
     _class_arrays: ClassVar[tuple] = ("class_counts_", "means_")
 
-    # Names of attributes that can be computed from the others.
-    _computed: ClassVar[tuple] = ("_solution",)
+    # Names of attributes that can be computed from the others and the parameters.
+    _computed: ClassVar[tuple] = ("_solution", "_solved_parameters")
 
     # Types and least values of learned numbers by name, which `load` checks.
     _scalars: ClassVar[dict] = {}
@@ -136,8 +139,7 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
     def _learn(self, X, y, *, classes=None, reset=False):
         """Learn a batch on a copy, then take its attributes."""
         self._validate_params()
-        learner = type(self)(**self.get_params(deep=False))
-        vars(learner).update(vars(self))
+        learner = self._from_attributes(vars(self))
         if reset:
             learner._forget()
         is_first = not hasattr(learner, "classes_")
@@ -147,6 +149,13 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
         # No call may follow, because it could fail.
         self.__dict__ = vars(learner)
         return self
+
+    @classmethod
+    def _from_attributes(cls, attributes):
+        """Return an estimator with some attributes, also those that no pickle holds."""
+        result = cls.__new__(cls)
+        vars(result).update(attributes)
+        return result
 
     def _forget(self):
         """Remove what was learned: attributes whose names end with an underscore."""
@@ -168,13 +177,28 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
         self._add_classes(labels, classes, features.shape[1])
         batch = self._batch(features, labels, codes)
         self._merge_batch(batch)
+        self._drop_outdated()
         self._solution = self._solve()
+
+    def _drop_outdated(self):
+        """Remove what was computed with other parameters than the present ones."""
+        parameters = self.get_params(deep=False)
+        if vars(self).get("_solved_parameters") != parameters:
+            for name in self._computed:
+                vars(self).pop(name, None)
+        self._solved_parameters = parameters
 
     def _check_samples(self, X, *, reset):
         """Return samples as an array of float64."""
         X = as_numpy(X, "X")
         X = validate_data(self, X, reset=reset, dtype=np.float64)
         check_magnitudes(X)
+        largest = np.abs(X).max()
+        if reset and 0.0 < largest < _LEAST:
+            raise ValueError(
+                f"X must have magnitudes of at least {_LEAST:.0e} in the first call, or squares "
+                f"are lost; its largest is {largest:.3e}. Rescale the features."
+            )
         return X
 
     def _add_classes(self, labels, declared, n_columns):
@@ -254,13 +278,27 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
         weights, offsets = self._solution
         return features @ weights.T + offsets
 
-    def _scores_of(self, X):
-        """Return the scores of the classes seen; solve if the estimator comes from a file."""
+    def _solved(self):
+        """Return a copy for a prediction, solved with the present parameters.
+
+        It stays as it is if another thread learns meanwhile.
+        """
         check_is_fitted(self)
+        # A call that learns replaces this dictionary, so an old solution never gets into a new one.
+        attributes = vars(self)
+        result = self._from_attributes(attributes)
+        result._drop_outdated()
+        if "_solution" not in vars(result):
+            result._validate_params()
+            result._solution = result._solve()
+            computed = {name: vars(result)[name] for name in self._computed}
+            attributes.update(computed)
+        return result
+
+    def _scores_of(self, X):
+        """Return the scores of the classes seen."""
         X = self._check_samples(X, reset=False)
         features = self._features(X)
-        if "_solution" not in vars(self):
-            self._solution = self._solve()
         return self._scores(features)
 
     def decision_function(self, X: object) -> npt.NDArray[np.float64]:
@@ -278,10 +316,11 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
             score than all others. For two classes, the score of the second class less that of the
             first.
         """
-        scores = self._scores_of(X)
-        columns = np.tile(unseen_scores(scores), len(self.classes_))
-        columns[:, self._learned_rows] = scores
-        if len(self.classes_) == 2:
+        solved = self._solved()
+        scores = solved._scores_of(X)
+        columns = np.tile(unseen_scores(scores), len(solved.classes_))
+        columns[:, solved._learned_rows] = scores
+        if len(solved.classes_) == 2:
             return columns[:, 1] - columns[:, 0]
         return columns
 
@@ -298,9 +337,10 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,)
             Labels that have been seen.
         """
-        scores = self._scores_of(X)
-        rows = self._learned_rows[scores.argmax(axis=1)]
-        return self.classes_[rows]
+        solved = self._solved()
+        scores = solved._scores_of(X)
+        rows = solved._learned_rows[scores.argmax(axis=1)]
+        return solved.classes_[rows]
 
     def __getstate__(self):
         """Return the attributes without those that are computed from others."""
@@ -347,9 +387,14 @@ class PooledScatterClassifier(MomentClassifier):
     def _gaussian_rule(self, covariance):
         """Return weights and offsets of Gaussians with equal priors that share a covariance.
 
-        The weights are S^-1 mu, and the offsets -1/2 mu' S^-1 mu.
+        With the centre c of the class means, the weights are w = S^-1 (mu - c), and the offsets
+        -w' (mu + c) / 2. Without the centre, digits of classes far from the origin would cancel.
         """
+        if not covariance.any():
+            # No class has two different samples.
+            covariance = np.eye(len(covariance))
         means = self.means_[self._learned_rows]
-        weights = solve_positive(covariance, means.T).T
-        offsets = -0.5 * np.sum(weights * means, axis=1)
+        centre = means.mean(axis=0)
+        weights = solve_positive(covariance, (means - centre).T).T
+        offsets = -0.5 * np.sum(weights * (means + centre), axis=1)
         return weights, offsets

@@ -164,6 +164,8 @@ class FeCAM(MomentClassifier):
         if not deviations.any():
             # A class of a single sample, or of equal samples.
             return np.eye(len(covariance))
+        # Without a ridge, a constant feature has the variance 0.
+        deviations = np.where(deviations > 0.0, deviations, 1.0)
         return inverse_root(covariance / np.outer(deviations, deviations))
 
     def _shrunk(self, covariance):

@@ -1,5 +1,6 @@
 """Kernel linear discriminant analysis on random Fourier features."""
 
+import warnings
 from numbers import Integral, Real
 from typing import ClassVar, Literal
 
@@ -7,6 +8,7 @@ import numpy as np
 from scipy.spatial.distance import pdist
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..core.messages import level_of_user
 from ._base import PooledScatterClassifier, seeded_generator
 
 __all__ = ["KernelLDA"]
@@ -28,7 +30,8 @@ class KernelLDA(PooledScatterClassifier):
         Number of random cosines; the default is the published value.
     gamma : "median" or float, default="median"
         Parameter of the kernel. "median" is the inverse of the median squared distance between
-        samples of the first call. The published value is tuned for each data set.
+        samples of the first call; if none differ, it is 1, with a warning. The published value is
+        tuned for each data set.
     alpha : float, default=1000.0
         Ridge of the covariance, in samples of mean variance. The published pseudo-inverse needs
         more samples than cosines.
@@ -142,5 +145,11 @@ def _inverse_median_distance(X):
     distances = pdist(X, "sqeuclidean")
     positive = distances[distances > 0]
     if len(positive) == 0:
+        warnings.warn(
+            'gamma="median" needs different samples in the first call, and is 1 without them, '
+            "whatever the scale of the features. Pass a number, or more samples in the first call.",
+            UserWarning,
+            stacklevel=level_of_user(),
+        )
         return 1.0
     return 1.0 / np.median(positive)

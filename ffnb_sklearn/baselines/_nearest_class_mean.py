@@ -50,7 +50,13 @@ class NearestClassMean(MomentClassifier):
     """
 
     def _solve(self):
-        """Return weights and offsets: -1/2 |x - mu|^2, without the term that all classes share."""
+        """Return weights and offsets: -1/2 |x - mu|^2, without the terms that all classes share.
+
+        With the centre c of the means, they are mu - c and -(mu - c)' (mu + c) / 2. Without it, the
+        digits of classes far from the origin would cancel.
+        """
         means = self.means_[self._learned_rows]
-        offsets = -0.5 * np.sum(means**2, axis=1)
-        return means, offsets
+        centre = means.mean(axis=0)
+        weights = means - centre
+        offsets = -0.5 * np.sum(weights * (means + centre), axis=1)
+        return weights, offsets

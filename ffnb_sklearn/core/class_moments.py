@@ -27,7 +27,7 @@ from .scatter import (
 
 # Energy and weight, relative to those of a class, that count as rounding if samples are subtracted:
 # a factor lacks axes of up to 1e-13 of the energy, and there are hundreds of axes.
-_SUBTRACTION_ROUNDING = 1e-10
+SUBTRACTION_ROUNDING = 1e-10
 
 Columns = npt.NDArray[np.intp] | slice
 
@@ -75,7 +75,7 @@ class ClassMoments:
         kish_number = (self.weight / self.weight_norm) ** 2
         n_equal = float(round(kish_number))
         # Rounding of equal weights must not decide whether a class has enough samples.
-        if math.isclose(kish_number, n_equal, rel_tol=_SUBTRACTION_ROUNDING):
+        if math.isclose(kish_number, n_equal, rel_tol=SUBTRACTION_ROUNDING):
             kish_number = n_equal
         return max(self.weight, kish_number)
 
@@ -299,7 +299,7 @@ def subtract(
     weight = moments.weight - removed.weight
     whole = _place(moments, device)
     gone = _place(removed, device)
-    least_weight = _SUBTRACTION_ROUNDING * moments.weight
+    least_weight = SUBTRACTION_ROUNDING * moments.weight
     if weight < -least_weight:
         raise ValueError(
             f"the weight of the samples, {removed.weight:.6g}, is larger than that of the class, "
@@ -331,7 +331,7 @@ def subtract(
     outside = rows - coordinates @ axes
     trace = lengths.square().sum()
     relative_noise = noise * inverse_spreads
-    rounding = _SUBTRACTION_ROUNDING * trace + relative_noise.square().sum()
+    rounding = SUBTRACTION_ROUNDING * trace + relative_noise.square().sum()
     if bool(outside.square().sum() > rounding):
         raise ValueError("the samples lie outside the subspace of the samples of the class")
     scatter = torch.diag(lengths.square()) - coordinates.T @ coordinates
@@ -347,7 +347,7 @@ def subtract(
     is_kept = energies > SUM_ROUNDING * trace
     kept_rows = (energies[is_kept].sqrt() * directions[:, is_kept]).T @ axes * spreads
     # A column in which no other sample differs would keep rounding.
-    is_constant = kept_rows.square().sum(0) < _SUBTRACTION_ROUNDING * spreads.square()
+    is_constant = kept_rows.square().sum(0) < SUBTRACTION_ROUNDING * spreads.square()
     kept_rows[:, is_constant] = 0.0
     mean = whole.mean + removed.weight / weight * gap
     weight_norm = moments.weight_norm * remaining_norm_share**0.5

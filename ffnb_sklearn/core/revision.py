@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from .bands.old_classes import append_band
-from .class_moments import merge, merge_classes, subtract
-from .device import plain_torch
+from .class_moments import SUBTRACTION_ROUNDING, ClassMoments, merge, merge_classes, subtract
+from .device import Array, plain_torch
 from .likeness import LeftOutLikeness, pooled_likeness
 from .model import Model, Task, updated_moments
 
@@ -54,12 +54,16 @@ def decay_classes(model: Model, factor: float, positions: Container[int]) -> Mod
 
 
 @plain_torch
-def subtract_samples(model: Model, task: Task, numbers: Sequence[int]) -> tuple[Model, list[int]]:
-    """Return a model without samples, and the numbers of the classes of which nothing remains.
+def subtract_samples(
+    model: Model, task: Task, numbers: Sequence[int]
+) -> tuple[Model, list[int], list[int]]:
+    """Return a model without samples.
 
-    The classes of the samples are numbered from 0; `numbers` has their numbers in the model. The
-    moments of classes of which nothing remains stay, for `forget_classes`. The classes lose their
-    left-out likeness, whose quantiles do not tell which of them a sample has shaped.
+    Also return the numbers of the classes of which nothing remains, and of those of which only
+    rounding remains. The classes of the samples are numbered from 0; `numbers` has their numbers in
+    the model. The moments of classes of which nothing remains stay, for `forget_classes`. The
+    classes lose their left-out likeness, whose quantiles do not tell which of them a sample has
+    shaped.
     """
     blank = replace(model, moments=(), inputs_past=None, earlier=None)
     moments = list(model.moments)
@@ -76,6 +80,7 @@ def subtract_samples(model: Model, task: Task, numbers: Sequence[int]) -> tuple[
             gone.append(number)
         else:
             moments[number] = remaining
+    rounded = _rounded_classes(model.moments, moments, numbers, gone)
     model = replace(
         model,
         moments=tuple(moments),
@@ -83,7 +88,46 @@ def subtract_samples(model: Model, task: Task, numbers: Sequence[int]) -> tuple[
         earlier=None,
         left_out=tuple(left_out),
     )
-    return model, gone
+    return model, gone, rounded
+
+
+def _rounded_classes(
+    before: Sequence[ClassMoments],
+    after: Sequence[ClassMoments],
+    numbers: Sequence[int],
+    gone: Sequence[int],
+) -> list[int]:
+    """Return the numbers of the classes whose scatter after a subtraction may be rounding alone.
+
+    The variance of a column is known up to 1e-10 of its variance before. That is too little if it
+    is a tenth of the mean variance of all columns, between the classes and within the changed ones.
+    """
+    remaining = [each for number, each in enumerate(after) if number not in gone]
+    changed = [number for number in numbers if number not in gone]
+    if not changed:
+        return []
+    weights = np.array([each.weight for each in remaining])
+    means = np.stack([each.mean for each in remaining])
+    shares = weights / weights.sum()
+    size = float(np.mean(shares @ np.square(means - shares @ means)))
+    errors = {}
+    for number in changed:
+        weight = after[number].weight
+        variances_before = _energies(before[number]) / weight
+        errors[number] = SUBTRACTION_ROUNDING * float(variances_before.max())
+        variances = _energies(after[number]) / weight
+        size += float(variances.mean()) / len(changed)
+    if size == 0.0:
+        # A single class of equal samples.
+        size = float(np.mean(np.square(means)))
+    return [number for number in changed if errors[number] > 0.1 * size]
+
+
+def _energies(moments: ClassMoments) -> Array:
+    """Return the diagonal of an exact scatter."""
+    factor = moments.columns(slice(None))
+    energies: Array = np.square(factor).sum(axis=0)
+    return energies
 
 
 @plain_torch

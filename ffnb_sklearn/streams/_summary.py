@@ -31,6 +31,8 @@ class StreamSummary:
 
     Raises
     ------
+    TypeError
+        If a result is no `StreamResult`.
     ValueError
         If there is no result, or the numbers of tasks differ.
 
@@ -52,7 +54,13 @@ class StreamSummary:
     results: Sequence[StreamResult]
 
     def __post_init__(self) -> None:
-        """Raise unless the results have equally many tasks."""
+        """Keep the results as a tuple; raise unless they have equally many tasks."""
+        object.__setattr__(self, "results", tuple(self.results))
+        for result in self.results:
+            if not isinstance(result, StreamResult):
+                raise TypeError(
+                    f"results must hold objects of StreamResult; got {type(result).__name__}."
+                )
         n_tasks = [len(result.accuracies) for result in self.results]
         if len(set(n_tasks)) != 1:
             raise ValueError(

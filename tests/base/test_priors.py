@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
 from sklearn.datasets import load_digits, make_classification
 from sklearn.discriminant_analysis import (
     LinearDiscriminantAnalysis,
@@ -483,6 +484,14 @@ def test_shares_of_shifted_digits(head):
     assert model.set_params(priors=priors).score(B[:, pixels], b) > accuracy
     again = model.estimate_priors(B[:, pixels])
     assert_allclose([*again.values()], [*priors.values()], rtol=1e-9, atol=1e-12)
+
+
+def test_shares_among_tensors_where_scikit_learn_dispatches(monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    model = near()
+    expected = model.estimate_priors(NEAR_X)
+    with config_context(array_api_dispatch=True):
+        assert model.estimate_priors(torch.tensor(NEAR_X)) == expected
 
 
 def test_estimated_shares_have_the_largest_likelihood():

@@ -11,7 +11,14 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 
-from ffnb_sklearn.baselines import FeCAM, KernelLDA, NearestClassMean, RanPAC, StreamingLDA
+from ffnb_sklearn.baselines import (
+    AnaCP,
+    FeCAM,
+    KernelLDA,
+    NearestClassMean,
+    RanPAC,
+    StreamingLDA,
+)
 from ffnb_sklearn.baselines._base import MomentClassifier
 from ffnb_sklearn.exceptions import ConcurrentLearningError
 from tests.baselines.small_problem import HEADS, five_classes, stream
@@ -202,3 +209,67 @@ def test_class_scatters_and_pooled_scatters_agree():
 def test_default_numbers_of_components_are_the_published():
     assert RanPAC().n_components == 10_000
     assert KernelLDA().n_components == 5_000
+
+
+@pytest.mark.parametrize("head", [NearestClassMean(), StreamingLDA()])
+def test_classes_far_from_the_origin_are_told_apart(head):
+    expected = clone(head).fit(X, Y).predict(X_TEST)
+    head = clone(head).fit(X + 1e9, Y)
+    # At this distance, the samples themselves are rounded to 1e-7.
+    assert (head.predict(X_TEST + 1e9) != expected).mean() <= 0.01
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_a_sample_for_each_class_is_enough(name):
+    X = 10.0 * np.eye(12)[:5] + 5.0
+    head = clone(HEADS[name]).fit(X, np.arange(5))
+    assert_array_equal(head.predict(X), np.arange(5))
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_samples_whose_squares_are_lost_are_refused(name):
+    with pytest.raises(ValueError, match="X must have magnitudes of at least 1e-150"):
+        clone(HEADS[name]).fit(1e-170 * X, Y)
+
+
+@pytest.mark.parametrize(
+    ("head", "parameters"),
+    [
+        (StreamingLDA(), {"shrinkage": 0.9}),
+        (FeCAM(), {"alpha1": 100.0}),
+        (RanPAC(n_components=30, alpha=1.0, random_state=0), {"alpha": 100.0}),
+        (KernelLDA(n_components=30, random_state=0), {"alpha": 1e6}),
+        (AnaCP(n_components=20, n_draws=5, random_state=0), {"alpha": 1e4}),
+    ],
+)
+def test_parameters_that_change_after_learning_hold_for_all_classes(head, parameters):
+    head = clone(head).fit(X[Y < 4], Y[Y < 4])
+    head.set_params(**parameters)
+    loaded = pickle.loads(pickle.dumps(head))
+    for label in (4, 0):
+        assert_array_equal(head.decision_function(X_TEST), loaded.decision_function(X_TEST))
+        for each in (head, loaded):
+            stream(each, X, Y, [label])
+    fresh = pickle.loads(pickle.dumps(head))
+    assert_array_equal(head.decision_function(X_TEST), fresh.decision_function(X_TEST))
+    with pytest.raises(ValueError, match="parameter of"):
+        head.set_params(**dict.fromkeys(parameters, -1.0)).predict(X_TEST)
+
+
+@pytest.mark.parametrize("method", ["predict", "decision_function"])
+@pytest.mark.parametrize("name", HEADS)
+def test_a_prediction_keeps_its_classes_while_a_thread_learns(name, method, monkeypatch):
+    head = clone(HEADS[name]).fit(X[Y > 1], Y[Y > 1])
+    expected = getattr(head, method)(X_TEST)
+    scores = type(head)._scores
+
+    def learn_beside(self, features):
+        monkeypatch.undo()
+        thread = Thread(target=head.partial_fit, args=(X[Y < 2], Y[Y < 2]))
+        thread.start()
+        thread.join()
+        return scores(self, features)
+
+    monkeypatch.setattr(type(head), "_scores", learn_beside)
+    assert_array_equal(getattr(head, method)(X_TEST), expected)
+    assert_array_equal(head.classes_, np.arange(5))

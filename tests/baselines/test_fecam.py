@@ -47,3 +47,11 @@ def test_classes_without_new_samples_keep_their_roots():
     head.partial_fit(X[y == 2], y[y == 2])
     kept = [label for label in range(5) if head._roots[label] is before[label]]
     assert kept == [0, 1, 3, 4]
+
+
+def test_constant_features_need_no_ridge():
+    X, y, X_test, _ = five_classes()
+    constant = np.full((len(X), 1), 3.0)
+    head = FeCAM(alpha1=0.0, alpha2=0.0).fit(np.hstack([X, constant]), y)
+    scores = head.decision_function(np.hstack([X_test, constant[: len(X_test)]]))
+    assert np.isfinite(scores).all()

@@ -41,5 +41,7 @@ def test_it_is_discriminant_analysis_of_the_cosines():
 
 
 def test_equal_samples_have_no_median():
-    head = KernelLDA(n_components=10, random_state=0).fit(np.ones((4, 3)), [0, 0, 1, 1])
+    head = KernelLDA(n_components=10, random_state=0)
+    with pytest.warns(UserWarning, match='gamma="median" needs different samples'):
+        head.fit(np.ones((4, 3)), [0, 0, 1, 1])
     assert_array_equal(head.predict(np.ones((2, 3))), [0, 0])

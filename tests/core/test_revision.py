@@ -195,9 +195,10 @@ def test_subtracted_samples_leave_the_moments_of_the_other_samples():
     removed = subset(samples, is_gone)
     numbered = replace(removed, classes=(removed.classes == 2).long())
 
-    remaining, gone = subtract_samples(model, numbered, [0, 2])
+    remaining, gone, rounded = subtract_samples(model, numbered, [0, 2])
 
     assert gone == [2]
+    assert rounded == []
     expected = learn(empty_model(D, settings, 3), subset(samples, ~is_gone), settings)
     assert_same_moments(remaining.moments[0], expected.moments[0])
     assert remaining.moments[1] is model.moments[1]

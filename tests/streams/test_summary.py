@@ -125,3 +125,10 @@ def test_results_without_a_mean_are_refused(blobs, results, n_tasks):
     chosen = [results[0] if n == 3 else other for n in n_tasks]
     with pytest.raises(ValueError, match=r"same number of tasks; got results with \["):
         StreamSummary(chosen)
+
+
+def test_results_of_any_iterable_are_kept_and_other_objects_are_refused(results):
+    summary = StreamSummary(result for result in results)
+    assert_array_equal(summary.accuracies, StreamSummary(results).accuracies)
+    with pytest.raises(TypeError, match="results must hold objects of StreamResult; got float"):
+        StreamSummary([0.5])
