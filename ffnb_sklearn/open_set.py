@@ -1,5 +1,6 @@
 """A label for samples of unknown classes, around a classifier that learns class by class."""
 
+from collections.abc import Mapping
 from copy import copy
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -62,9 +63,11 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     estimator_ : estimator instance
-        The clone that learns. Methods such as `forget` and `rename` can be called on it.
+        The clone that learns. Its further methods, such as `forget_samples`, can be called on it.
     classes_ : ndarray of shape (n_classes,)
         Labels seen or declared, and `unknown_label`, sorted: the columns of `predict_proba`.
+    class_counts_ : ndarray of shape (n_classes - 1,)
+        Total weight of the samples of each class, without `unknown_label`.
     n_features_in_ : int
         Number of features seen by `estimator_`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -79,7 +82,8 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     Notes
     -----
     Labels of unknown samples are not learned: the class of a sample in y is never `unknown_label`.
-    As long as no class has two different samples, nothing is predicted as unknown.
+    As long as no class has two different samples, nothing is predicted as unknown. Samples of
+    background classes, whose prior is 0, are predicted as unknown.
 
     The user guide ("Unknown classes") has the formulas and their sources, and tells how far the
     rate is kept. Samples that are classified wrongly are more often predicted as unknown.
@@ -213,6 +217,66 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         path, _ = _path_and_learner(self.estimator)
         return {f"{path}sample_weight": sample_weight}
 
+    @available_if(_estimator_has("forget"))
+    @exclusive
+    def forget(self, classes: ArrayLike) -> Self:
+        """Forget classes, which are unknown from then on.
+
+        Parameters
+        ----------
+        classes : array-like of shape (n_classes,)
+            Labels to forget, as the estimator takes them.
+
+        Returns
+        -------
+        self : OpenSetClassifier
+            The classifier. It is unchanged if an error is raised.
+        """
+        self._learned("forget")(classes)
+        return self
+
+    @available_if(_estimator_has("decay"))
+    @exclusive
+    def decay(self, factor: float, classes: ArrayLike | None = None) -> Self:
+        """Let the samples learned so far count less.
+
+        Parameters
+        ----------
+        factor : float
+            Multiple of the weights of the samples, in (0, 1].
+        classes : array-like of shape (n_classes,), default=None
+            Labels whose samples count less, as the estimator takes them. None stands for all.
+
+        Returns
+        -------
+        self : OpenSetClassifier
+            The classifier. It is unchanged if an error is raised.
+        """
+        self._learned("decay")(factor, classes)
+        return self
+
+    @available_if(_estimator_has("rename"))
+    @exclusive
+    def rename(self, mapping: Mapping[Any, Any]) -> Self:
+        """Rename classes, and join classes whose new labels are equal.
+
+        Parameters
+        ----------
+        mapping : dict
+            New labels by old labels, as the estimator takes them; none of them is `unknown_label`.
+
+        Returns
+        -------
+        self : OpenSetClassifier
+            The classifier. It is unchanged if an error is raised.
+        """
+        known = self._learned("classes_")
+        if isinstance(mapping, Mapping):
+            new_labels = check_labels(list(mapping.values()), known, "the labels of mapping")
+            self._check_unknown_label(new_labels, "mapping")
+        self._learned("rename")(mapping)
+        return self
+
     def get_metadata_routing(self) -> MetadataRouter:
         """Return which metadata the estimator receives.
 
@@ -285,7 +349,7 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,)
             Estimated share, in [0, 1], of new samples of these classes whose novelty score is not
             higher: a p-value. It is the geometric mean of the shares of the classes, weighted by
-            their probabilities.
+            their probabilities, times the probability that the sample is of no background class.
         """
         _, _, shares = self._judge(X)
         return in_library_of(X, shares)
@@ -340,7 +404,8 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         shares = distributions.shares_below(scores, 1.0 / self.rate)
         logarithms = np.log(np.maximum(shares, _LEAST_SHARE))
         mean_logarithms = np.sum(probabilities * logarithms, axis=1)
-        return state.classes, probabilities, np.exp(mean_logarithms)
+        shares = np.exp(mean_logarithms) * _foreground_probabilities(learner, state, features)
+        return state.classes, probabilities, shares
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -348,6 +413,11 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         known = self._learned("classes_")
         unknown = self._check_unknown_label(known, "the classes learned")
         return np.union1d(known, unknown)
+
+    @property
+    def class_counts_(self) -> NDArray[np.float64]:
+        """Total weight of the samples of each class of the estimator."""
+        return self._learned("class_counts_")
 
     @property
     def n_features_in_(self) -> int:
@@ -375,6 +445,16 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags = estimator_tags.input_tags
         tags.array_api_support = estimator_tags.array_api_support
         return tags
+
+
+def _foreground_probabilities(learner, state, X):
+    """Return the probability that each sample is of no background class, for equal priors."""
+    is_background = learner._class_priors(state) == 0.0
+    if not is_background.any():
+        return 1.0
+    for_equal_priors = learner._clone_in_state(state, priors="uniform")
+    columns = np.searchsorted(state.classes, state.arrived[is_background])
+    return 1.0 - for_equal_priors.predict_proba(X)[:, columns].sum(axis=1)
 
 
 def _path_and_learner(estimator):

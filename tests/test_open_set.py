@@ -210,6 +210,19 @@ def test_the_rate_holds_for_small_and_for_large_classes(way, most):
     assert np.mean(found) > 0.7
 
 
+def test_the_rate_holds_for_classes_that_grow_in_small_calls():
+    digits, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    train, test = np.array_split(order, 2)
+    clf = open_set()
+    for rows in np.array_split(train[y[train] < 8], 30):
+        clf.partial_fit(digits[rows], y[rows])
+    labels = known_labels(y[test], range(8))
+    predicted = clf.predict(digits[test])
+    assert 0.02 < false_alarm_rate(labels, predicted) < 0.1
+    assert unknown_recall(labels, predicted) > 0.6
+
+
 def test_nothing_is_unknown_before_a_class_has_two_samples():
     clf = open_set().partial_fit(X[:1], [3])
     assert_array_equal(clf.predict(X), 3)
@@ -218,6 +231,72 @@ def test_nothing_is_unknown_before_a_class_has_two_samples():
     assert -1 not in clf.predict(X)
     clf.partial_fit(X[1:20], np.full(19, 3))
     assert np.mean(clf.predict(of(4, 5, 6, 7)) == -1) > 0.5
+
+
+# ---- background, and classes that are changed
+
+
+def test_samples_of_background_classes_are_unknown():
+    digits, y = load_digits(return_X_y=True)
+    train = np.arange(len(y)) % 2 == 0
+    priors = {digit: float(digit != 3) for digit in range(10)}
+    clf = open_set(FFNBClassifier(random_state=0, priors=priors)).fit(digits[train], y[train])
+    predicted = clf.predict(digits[~train])
+    labels = np.where(y[~train] == 3, -1, y[~train])
+    assert unknown_recall(labels, predicted) > 0.95
+    assert false_alarm_rate(labels, predicted) < 0.1
+    assert 3 not in predicted
+    probabilities = clf.predict_proba(digits[~train])
+    assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert_array_equal(clf.classes_[probabilities.argmax(axis=1)], predicted)
+    # The share of each sample has the probability of its foreground, at equal priors, as a factor.
+    plain = open_set(FFNBClassifier(random_state=0)).fit(digits[train], y[train])
+    foreground = 1.0 - plain.estimator_.predict_proba(digits[~train])[:, 3]
+    values = left_out_scores(clf.estimator_._state)
+    scores = clf.estimator_.score_samples(digits[~train])
+    shares = ScoreDistributions.from_left_out(values).shares_below(scores, 20.0)
+    known = clf.estimator_.predict_proba(digits[~train])
+    expected = np.prod(shares**known, axis=1) * foreground
+    assert_allclose(clf.score_samples(digits[~train]), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "estimator", [small(), make_continual_pipeline(Normalizer(), small())], ids=["alone", "last"]
+)
+def test_classes_are_forgotten_renamed_and_decayed(estimator):
+    clf = learned(open_set(estimator), [0, 1], [2, 3])
+    inner = deepcopy(clf.estimator_)
+    assert clf.forget([0]) is clf
+    assert clf.decay(0.5, [1]) is clf
+    assert clf.rename({2: 7, 3: 7}) is clf
+    inner.forget([0]).decay(0.5, [1]).rename({2: 7, 3: 7})
+    assert_array_equal(clf.classes_, [-1, 1, 7])
+    assert_array_equal(clf.class_counts_, [10.0, 40.0])
+    assert_array_equal(clf.estimator_.predict_proba(X), inner.predict_proba(X))
+    assert np.mean(clf.predict(of(0)) == -1) > 0.7
+    clf.forget([1, 7])
+    assert not hasattr(clf, "classes_")
+    with pytest.raises(NotFittedError):
+        clf.predict(X)
+    assert_array_equal(learned(clf, [4, 5]).classes_, [-1, 4, 5])
+
+
+def test_a_refused_change_changes_nothing():
+    clf = learned(open_set(), [0, 1])
+    with unchanged(clf), unchanged(clf.estimator_):
+        with pytest.raises(ValueError, match=r"unknown_label must differ .* which is in mapping"):
+            clf.rename({0: -1})
+        with pytest.raises(ValueError, match="labels of mapping must hold labels of the kind"):
+            clf.rename({0: "zero"})
+        with pytest.raises(TypeError, match="mapping must be a dictionary"):
+            clf.rename([0, 1])
+        with pytest.raises(ValueError, match="got \\[5\\]"):
+            clf.forget([5])
+        with pytest.raises(ValueError, match="factor"):
+            clf.decay(2.0)
+    for change in (lambda: open_set().forget([0]), lambda: open_set().rename({})):
+        with pytest.raises(NotFittedError):
+            change()
 
 
 # ---- labels

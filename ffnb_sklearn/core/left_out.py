@@ -39,6 +39,7 @@ def left_out_likeness(
     numbers, weights = _distinct_samples(task)
     classes = task.classes.cpu().numpy()[numbers]
     class_weights = np.array([each.weight for each in learned.moments])
+    learned_weight = float(class_weights.sum())
     # Without all samples of a class there would be no class.
     least_weights = (1.0 - LENGTH_ROUNDING) * class_weights[classes]
     has_others = weights < least_weights
@@ -54,7 +55,7 @@ def left_out_likeness(
     chosen_weights = weights[chosen]
     for label in np.unique(classes):
         members = chosen_classes == label
-        added = LeftOutLikeness.of(values[members], chosen_weights[members], n_classes)
+        added = LeftOutLikeness.of(values[members], chosen_weights[members], learned_weight)
         if label < len(before.left_out):
             task_weight = float(weights[classes == label].sum())
             summands = [(left_out[label], before.moments[label].weight), (added, task_weight)]

@@ -2,13 +2,14 @@
 
 If asked for, a class keeps quantiles of the likeness of its samples, each to a model that has not
 learned it. The threshold for a rate of false alarms is a quantile of the values of all classes.
-Most new classes raise the likeness of samples of old ones, so values that were computed when k
-classes were known have the weight :math:`k^2` (docs/theory/default.rst, "Samples of no class
-learned").
+Further samples and classes raise the likeness of samples learned before, so values that were
+computed when samples of total weight N were learned have the weight :math:`N^2`
+(docs/theory/default.rst, "Samples of no class learned").
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -22,29 +23,40 @@ _MOST = 100
 class LeftOutLikeness:
     """Likeness of samples of one class, each to a model that has not learned it.
 
-    `values` holds the likenesses in ascending order, or up to 100 quantiles of them; `n_classes` is
-    the number of classes that the model had learned.
+    `values` holds the likenesses in ascending order, or up to 100 quantiles of them;
+    `learned_weight` is the total weight N of the samples that the model had learned.
     """
 
     values: Array = field(default_factory=lambda: np.empty(0))
-    n_classes: int = 0
+    learned_weight: float = 0.0
 
     @classmethod
-    def of(cls, values: Array, weights: Array, n_classes: int) -> "LeftOutLikeness":
+    def of(cls, values: Array, weights: Array, learned_weight: float) -> "LeftOutLikeness":
         """Keep quantiles of the likeness of weighted samples, both of shape (n,)."""
         if not len(values):
             return cls()
         n_values = min(len(values), _MOST)
         shares = (np.arange(n_values) + 0.5) / n_values
         quantiles = np.quantile(values, shares, method="inverted_cdf", weights=weights)
-        return cls(quantiles, n_classes)
+        return cls(quantiles, learned_weight)
+
+    def scale_weights(self, factor: float) -> "LeftOutLikeness":
+        """Multiply the weights of all samples that the model had learned by a factor."""
+        return replace(self, learned_weight=factor * self.learned_weight)
 
 
 def pooled_likeness(parts: Sequence[tuple[LeftOutLikeness, float]]) -> LeftOutLikeness:
-    """Pool the left-out likeness of different samples of one class, given with their weights."""
-    n_classes = max((likeness.n_classes for likeness, _ in parts), default=0)
+    """Pool the left-out likeness of different samples of one class, given with their weights.
+
+    The pooled values keep their weight: their N is the root of the mean of :math:`N^2`.
+    """
     values, weights = _weigh(parts)
-    return LeftOutLikeness.of(values, weights, n_classes)
+    total = sum(weight for likeness, weight in parts if len(likeness.values))
+    learned_weight = 0.0
+    if total > 0.0:
+        largest = _largest_learned_weight(parts)
+        learned_weight = largest * math.sqrt(weights.sum() / total)
+    return LeftOutLikeness.of(values, weights, learned_weight)
 
 
 def likeness_threshold(
@@ -64,14 +76,20 @@ def likeness_threshold(
 def _weigh(parts: Sequence[tuple[LeftOutLikeness, float]]) -> tuple[Array, Array]:
     r"""Return the values of samples of given weights, and the weight of each value.
 
-    The m values of samples of weight w, computed when k classes were known, have the weight
-    :math:`w k^2 / m` each.
+    The m values of samples of weight w have the weight :math:`(w / m) (N / N_{max})^2` each.
     """
+    largest = _largest_learned_weight(parts)
     values = [np.empty(0)]
     weights = [np.empty(0)]
     for likeness, weight in parts:
         n_values = len(likeness.values)
-        total = weight * likeness.n_classes**2
-        values.append(likeness.values)
-        weights.append(np.full(n_values, total / max(n_values, 1)))
+        if n_values:
+            share = likeness.learned_weight / largest
+            values.append(likeness.values)
+            weights.append(np.full(n_values, weight * share**2 / n_values))
     return np.concatenate(values), np.concatenate(weights)
+
+
+def _largest_learned_weight(parts: Sequence[tuple[LeftOutLikeness, float]]) -> float:
+    """Return the largest N of some values, which keeps its squares from overflowing."""
+    return max((likeness.learned_weight for likeness, _ in parts), default=0.0)

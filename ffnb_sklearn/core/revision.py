@@ -47,10 +47,15 @@ def decay_classes(model: Model, factor: float, positions: Container[int]) -> Mod
     weights.
     """
     moments = list(model.moments)
+    left_out = list(model.left_out)
     for label, each in enumerate(moments):
         if label in positions:
             moments[label] = each.scale_weights(factor)
-    return replace(model, moments=tuple(moments), inputs_past=None, earlier=None)
+            if label < len(left_out):
+                left_out[label] = left_out[label].scale_weights(factor)
+    return replace(
+        model, moments=tuple(moments), inputs_past=None, earlier=None, left_out=tuple(left_out)
+    )
 
 
 @plain_torch

@@ -204,7 +204,9 @@ RECORDS = {
             "further_columns": "inferred",
         },
     ),
-    "LeftOutLikeness": RecordNames(LeftOutLikeness, {"values": "values", "n_classes": "n_classes"}),
+    "LeftOutLikeness": RecordNames(
+        LeftOutLikeness, {"values": "values", "learned_weight": "learned_weight"}
+    ),
     "NaiveNetwork": RecordNames(
         NaiveNetwork,
         {

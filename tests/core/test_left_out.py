@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core import left_out as module
 from ffnb_sklearn.core.left_out import left_out_likeness
@@ -38,5 +38,10 @@ def test_classes_without_new_samples_keep_their_likeness():
     first, second, third = left_out_likeness(before, new, learned, None)
 
     assert first is before.left_out[0]
-    assert (len(second.values), second.n_classes) == (16, 3)
-    assert (len(third.values), third.n_classes) == (8, 3)
+    assert [len(second.values), len(third.values)] == [16, 8]
+    weights = [moments.weight for moments in learned.moments]
+    assert_allclose(third.learned_weight, sum(weights))
+    earlier, old_weight = before.left_out[1].learned_weight, before.moments[1].weight
+    now, new_weight = sum(weights), weights[1] - old_weight
+    mean_square = (old_weight * earlier**2 + new_weight * now**2) / weights[1]
+    assert_allclose(second.learned_weight, np.sqrt(mean_square))

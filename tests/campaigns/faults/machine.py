@@ -15,13 +15,15 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
+    precondition,
     rule,
     run_state_machine_as_test,
 )
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from ffnb_sklearn import FFNBClassifier, load, save
+from ffnb_sklearn import FFNBClassifier, OpenSetClassifier, load, save
+from ffnb_sklearn._base.open_set import ScoreDistributions, left_out_scores
 
 # Six classes of four to nine samples; a piece is the first or the second half of a class.
 RNG = np.random.default_rng(0)
@@ -258,13 +260,150 @@ class BandCalls(Calls):
             assert_allclose(moments.mean[:n_inputs], own.mean(axis=0), atol=1e-9)
 
 
+class OpenSetCalls(RuleBasedStateMachine):
+    """An `OpenSetClassifier`, beside an `FFNBClassifier` that gets the same calls.
+
+    Thresholds depend on the order of calls, because scores of left-out samples are those of the
+    model of their time. So any calls, copies and files leave the thresholds, probabilities and
+    labels that follow from what the plain classifier has stored.
+    """
+
+    @initialize(name=st.sampled_from(sorted(EXACT)))
+    def begin(self, name):
+        blank = model(**EXACT[name])
+        self.open_set = OpenSetClassifier(blank)
+        self.plain = clone(blank).set_params(novelty=True)
+
+    def labels(self):
+        """Return the labels that are known."""
+        return getattr(self.plain, "classes_", np.empty(0)).tolist()
+
+    @invariant()
+    def judges_by_what_is_stored(self):
+        Calls.n_steps += 1
+        if not self.labels():
+            assert not hasattr(self.open_set, "classes_")
+            return
+        labels = np.union1d(self.labels(), [-1])
+        assert_array_equal(self.open_set.classes_, labels)
+        scores = self.plain.score_samples(NEW)
+        rate = self.open_set.rate
+        distributions = ScoreDistributions.from_left_out(left_out_scores(self.plain._state))
+        shares = distributions.shares_below(scores, 1.0 / rate)
+        expected = np.prod(shares ** self.plain.predict_proba(NEW), axis=1)
+        found = self.open_set.score_samples(NEW)
+        assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+        predicted = self.open_set.predict(NEW)
+        assert_array_equal(predicted, np.where(found < rate, -1, self.plain.predict(NEW)))
+        probabilities = self.open_set.predict_proba(NEW)
+        assert_allclose(probabilities.sum(axis=1), 1.0)
+        assert_array_equal(labels[probabilities.argmax(axis=1)], predicted)
+        assert_allclose(self.open_set.class_counts_, self.plain.class_counts_)
+        Calls.n_comparisons += 1
+
+    @rule(some=pieces)
+    def learn(self, some):
+        for each in (self.open_set, self.plain):
+            each.partial_fit(*samples(some))
+
+    @rule(some=pieces)
+    def fit(self, some):
+        for each in (self.open_set, self.plain):
+            each.fit(*samples(some))
+
+    @precondition(labels)
+    @rule(some=pieces)
+    def merge(self, some):
+        other = clone(self.plain).fit(*samples(some))
+        # Equal moments of a class are those of the same samples.
+        labels, counts = other.classes_, other.class_counts_
+        own_counts = dict(zip(self.labels(), self.plain.class_counts_, strict=True))
+        pairs = zip(labels.tolist(), counts, strict=True)
+        if not any(own_counts.get(label) == count for label, count in pairs):
+            self.open_set.estimator_.merge(other)
+            self.plain.merge(other)
+
+    @precondition(labels)
+    @rule(data=st.data())
+    def forget(self, data):
+        gone = data.draw(st.sets(st.sampled_from(self.labels()), min_size=1))
+        for each in (self.open_set, self.plain):
+            each.forget(sorted(gone))
+
+    @precondition(labels)
+    @rule(data=st.data())
+    def forget_samples(self, data):
+        # A class loses the samples of a whole piece, if it has more.
+        label = data.draw(st.sampled_from(self.labels()))
+        numbers = [number for number, rows in enumerate(PIECES) if LABELS[rows[0]] == label]
+        if numbers:
+            X, y = samples(numbers[:1])
+            errors = [self.error_of(each, X, y) for each in (self.open_set.estimator_, self.plain)]
+            assert errors[0] == errors[1]
+
+    @staticmethod
+    def error_of(one, X, y):
+        """Forget samples, and return the message if the class cannot have had them."""
+        try:
+            one.forget_samples(X, y)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    @precondition(labels)
+    @rule(factor=st.sampled_from([0.5, 1.0]))
+    def decay(self, factor):
+        if self.plain.class_counts_.min() > 0.1:
+            for each in (self.open_set, self.plain):
+                each.decay(factor)
+
+    @precondition(labels)
+    @rule(data=st.data())
+    def rename(self, data):
+        # Equal labels join classes.
+        names = data.draw(st.lists(st.integers(0, 9), min_size=10, max_size=10))
+        mapping = {label: names[label] for label in self.labels()}
+        for each in (self.open_set, self.plain):
+            each.rename(mapping)
+
+    @rule(rate=st.sampled_from([0.01, 0.05, 0.5]))
+    def change_rate(self, rate):
+        self.open_set.set_params(rate=rate)
+
+    @rule()
+    def copy(self):
+        self.open_set = deepcopy(self.open_set)
+
+    @rule()
+    def save_and_load(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model.ffnb")
+            save(self.open_set, path)
+            self.open_set = load(path)
+
+    @precondition(labels)
+    @rule()
+    def fail(self):
+        for call in (
+            lambda: self.open_set.partial_fit(NEW, np.full(len(NEW), -1)),
+            lambda: self.open_set.partial_fit(np.full_like(NEW, np.nan), np.zeros(len(NEW))),
+            lambda: self.open_set.rename({self.labels()[0]: -1}),
+            lambda: self.open_set.forget([-1]),
+        ):
+            try:
+                call()
+            except ValueError:
+                continue
+            raise AssertionError("a call that does not fit was not refused")
+
+
 def run(machine, n_examples, n_steps=30, **options):
     """Run a machine; a step that disagrees raises, after hypothesis has made the example small.
 
     Parameters
     ----------
     machine : type
-        `ExactCalls` or `BandCalls`.
+        `ExactCalls`, `BandCalls` or `OpenSetCalls`.
     n_examples : int
         Sequences of calls.
     n_steps : int, default=30
@@ -285,10 +424,10 @@ def run(machine, n_examples, n_steps=30, **options):
 
 def fuzz(arguments):
     """Make random sequences of calls until there are enough steps; return 0 if none disagrees."""
-    for machine in (ExactCalls, BandCalls):
+    for machine in (ExactCalls, BandCalls, OpenSetCalls):
         start, batch = time.perf_counter(), arguments.seed
         Calls.n_steps = Calls.n_comparisons = 0
-        while Calls.n_steps < arguments.steps // 2:
+        while Calls.n_steps < arguments.steps // 3:
             run(seed(batch)(machine), 20)
             batch += 1
             if batch % 2 == 0:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.campaigns.faults.machine import BandCalls, Calls, ExactCalls, run
+from tests.campaigns.faults.machine import BandCalls, Calls, ExactCalls, OpenSetCalls, run
 
 
-@pytest.mark.parametrize("machine", [ExactCalls, BandCalls])
-def test_any_sequence_of_calls_agrees_with_one_fit(machine):
+@pytest.mark.parametrize("machine", [ExactCalls, BandCalls, OpenSetCalls])
+def test_any_sequence_of_calls_agrees_with_its_model(machine):
     n_before = Calls.n_steps
     run(machine, 3, 12, derandomize=True)
     assert Calls.n_steps > n_before + 10
