@@ -1,7 +1,15 @@
 """A callback of scikit-learn that records the hooks that estimators call."""
 
+from importlib.util import find_spec
 
-class Recorder:
+import pytest
+
+needs_callbacks = pytest.mark.skipif(
+    find_spec("sklearn.callback") is None, reason="needs scikit-learn 1.9"
+)
+
+
+class PlainRecorder:
     """Callback that records the path of each task, and fails or stops where it is told to.
 
     Parameters
@@ -11,9 +19,6 @@ class Recorder:
     stops_at : str, default=""
         Name of the task after which learning ends.
     """
-
-    # Sub-estimators get it, too.
-    max_propagation_depth = None
 
     def __init__(self, fails_at=(), stops_at=""):
         self.fails_at = fails_at
@@ -46,15 +51,10 @@ class Recorder:
         return context.task_name == self.stops_at
 
 
-class OwnRecorder:
-    """Recorder that meta-estimators do not pass on."""
+class Recorder(PlainRecorder):
+    """Recorder that meta-estimators pass on at any depth."""
 
-    def __init__(self, **arguments):
-        self.recorder = Recorder(**arguments)
-        self.setup = self.recorder.setup
-        self.teardown = self.recorder.teardown
-        self.on_fit_task_begin = self.recorder.on_fit_task_begin
-        self.on_fit_task_end = self.recorder.on_fit_task_end
+    max_propagation_depth = None
 
 
 def path(context):

@@ -80,9 +80,9 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
             metadata = metadata_of(task_weights, sample_weight)
             reported_task = ReportedTask(task_context, self, *samples, metadata)
             state = self._learn_samples(state, *samples, task_weights, reported_task.epochs)
-            if reported_task.end(state):
+            if reported_task.end({"_state": state}):
                 break
-        call.end(state)
+        call.end({"_state": state})
         return state
 
     def _keep(self, state, *, is_first=False):

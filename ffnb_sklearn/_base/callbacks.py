@@ -53,28 +53,32 @@ class ReportedTask:
         Context of the task. The hooks of its beginning are called now.
     estimator : estimator instance
         Estimator that learns.
-    X, y, metadata : array-like, array-like, dict or None
-        Samples, labels and further data of the task.
+    X, y : array-like
+        Samples and labels of the task.
+    metadata : dict, default=None
+        Further data of the task, such as sample weights.
     """
 
-    def __init__(self, context, estimator, X, y, metadata):
+    def __init__(self, context, estimator, X, y, metadata=None):
         self._context = context
         self._arguments = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
         context.call_on_fit_task_begin(**self._arguments)
 
-    def end(self, state):
-        """End the task with a learned state; return whether a callback ends the call."""
-        learned = {"_state": state}
+    def end(self, attributes=None):
+        """End the task, with fitted attributes if callbacks may use the estimator.
+
+        Return whether a callback ends learning.
+        """
         return self._context.call_on_fit_task_end(
-            **self._arguments, reconstruction_attributes=learned
+            **self._arguments, reconstruction_attributes=attributes
         )
 
     def epochs(self, epochs):
-        """Yield the epochs of a descent as subtasks, until they or a callback end it."""
-        for _ in epochs:
+        """Yield the epochs of a training as subtasks, until they or a callback end it."""
+        for number in epochs:
             epoch = self._context.subcontext("epoch")
             epoch.call_on_fit_task_begin(**self._arguments)
-            yield
+            yield number
             if epoch.call_on_fit_task_end(**self._arguments):
                 return
 

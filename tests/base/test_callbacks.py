@@ -250,8 +250,8 @@ def test_stand_ins_do_nothing(monkeypatch):
     model = stand_ins["CallbackSupportMixin"]()
     assert not hasattr(model, "set_callbacks")
     context = model._init_callback_context("fit", max_subtasks=1)
-    task = stand_ins["ReportedTask"](context.subcontext("task"), model, X, CODES, None)
-    assert list(task.epochs(iter([0, 1]))) == [None, None]
+    task = stand_ins["ReportedTask"](context.subcontext("task"), model, X, CODES)
+    assert list(task.epochs(range(2))) == [0, 1]
     assert not task.end(None)
     with stand_ins["sub_estimator_task"](context, "fit-estimator", model, model, X, CODES):
         assert vars(model) == {}
