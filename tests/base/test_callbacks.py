@@ -3,8 +3,11 @@
 import copy
 import io
 import pickle
+import re
 import runpy
 import sys
+import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +26,8 @@ from tests.recording_callback import Recorder
 from tests.separated_classes import CODES, X, learned, of, unchanged
 
 callback = pytest.importorskip("sklearn.callback", reason="needs scikit-learn 1.9")
+
+PAGE = Path(__file__).parents[2] / "docs" / "user_guide" / "tasks.rst"
 
 N_EPOCHS = 2
 
@@ -179,6 +184,17 @@ def test_second_thread_leaves_the_callbacks_of_the_first():
     learned(untuned().set_callbacks(rival), [0, 1])
     assert len(refused) == 2
     assert [task for task, *_ in rival.ended] == ["partial_fit 0/task 0", "partial_fit 0"]
+
+
+@pytest.mark.skipif(not PAGE.is_file(), reason="the package is installed without its documentation")
+def test_script_of_the_guide_draws_a_bar_for_each_task(capsys):
+    pytest.importorskip("rich", reason="the progress bar needs rich")
+    (script,) = re.findall(
+        r"^\.\. code-block:: python\n\n((?:(?: {3}.*)?\n)+)", PAGE.read_text("utf-8"), re.MULTILINE
+    )
+    exec(textwrap.dedent(script), {})
+    bars = [line.split("━")[0].strip() for line in capsys.readouterr().out.splitlines()]
+    assert bars == [f"FFNBClassifier - {task}" for task in ("fit", "task #0", "task #1")]
 
 
 # ---- copies and files
