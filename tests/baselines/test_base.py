@@ -15,6 +15,7 @@ from ffnb_sklearn.baselines import FeCAM, KernelLDA, NearestClassMean, RanPAC, S
 from ffnb_sklearn.baselines._base import MomentClassifier
 from ffnb_sklearn.exceptions import ConcurrentLearningError
 from tests.baselines.small_problem import HEADS, five_classes, stream
+from tests.recording_callback import Recorder, needs_callbacks
 
 X, Y, X_TEST, _ = five_classes()
 
@@ -202,3 +203,19 @@ def test_class_scatters_and_pooled_scatters_agree():
 def test_default_numbers_of_components_are_the_published():
     assert RanPAC().n_components == 10_000
     assert KernelLDA().n_components == 5_000
+
+
+@needs_callbacks
+@pytest.mark.parametrize("name", HEADS)
+def test_a_call_is_a_task_for_callbacks(name):
+    recorder = Recorder()
+    head = clone(HEADS[name]).set_callbacks(recorder)
+    head.fit(X, Y).partial_fit(X, Y)
+    assert recorder.begun == ["fit 0", "partial_fit 0"]
+    (*_, fitted), _ = recorder.ended
+    assert_array_equal(fitted.classes_, np.arange(5))
+    expected = head.decision_function(X_TEST)
+    recorder.fails_at = ("teardown", "partial_fit")
+    with pytest.raises(RuntimeError, match="told to fail"):
+        head.partial_fit(X, Y)
+    assert_array_equal(head.decision_function(X_TEST), expected)
