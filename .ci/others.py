@@ -1,4 +1,4 @@
-"""Install river and skorch apart from all other packages, and run the scripts that use them."""
+"""Install river, skorch and rich apart from all other packages, and run the tests that use them."""
 
 import os
 import subprocess
@@ -7,7 +7,11 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = ["tests/project/test_recipes.py", "tests/streams/test_river.py"]
+TESTS = [
+    "tests/project/test_recipes.py",
+    "tests/streams/test_river.py",
+    "tests/base/test_callbacks.py",
+]
 
 
 def run(*arguments, **variables):
@@ -21,5 +25,6 @@ def run(*arguments, **variables):
 with tempfile.TemporaryDirectory() as folder:
     # Without their requirements, because pip would install NumPy and SciPy a second time.
     requirements = ["river", "skorch", "narwhals", "tabulate", "tqdm"]
+    requirements += ["rich", "markdown-it-py", "mdurl", "pygments"]
     run("pip", "install", "-q", "--no-deps", "--target", folder, *requirements)
     run("pytest", "-q", *TESTS, PYTHONPATH=folder)

@@ -760,6 +760,12 @@ class FFNBClassifier(
 
     _learn_task = learn_task
 
+    def _most_epochs(self):
+        """Return the largest number of epochs of a task."""
+        if self.band_size == 0:
+            return 0
+        return int(bands_of(self).max_epochs)
+
     def _present_state(self):
         """Return the learned state with the present parameters of the classifier."""
         return present_state(self, self._learned_state())

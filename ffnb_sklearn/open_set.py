@@ -1,6 +1,7 @@
 """A label for samples of unknown classes, around a classifier that learns class by class."""
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from copy import copy
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -17,6 +18,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ._base.callbacks import CallbackSupportMixin, sub_estimator_task, with_callbacks
 from ._base.open_set import ScoreDistributions, left_out_scores
 from ._inputs.arrays import as_numpy, in_library_of, in_memory
 from ._inputs.labels import check_labels, check_targets
@@ -40,7 +42,7 @@ def _estimator_has(method):
     return check
 
 
-class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Classifier that predicts a label of its own for samples of unknown classes.
 
     A sample is predicted as unknown if its novelty score is as low as that of few new samples of
@@ -135,8 +137,9 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self._check_targets(y, None, None)
         estimator = self._unfitted_clone()
         params = self._route("fit", sample_weight)
+        self._learn(estimator, "fit", X, y, params)
         # No call may follow, because it could fail.
-        self.estimator_ = estimator.fit(X, y, **params)
+        self.estimator_ = estimator
         return self
 
     @available_if(_estimator_has("partial_fit"))
@@ -175,9 +178,30 @@ class OpenSetClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             estimator = self._unfitted_clone()
         self._check_targets(y, classes, known)
         params = self._route("partial_fit", sample_weight)
+        params["classes"] = classes
+        self._learn(estimator, "partial_fit", X, y, params)
         # No call may follow, because it could fail.
-        self.estimator_ = estimator.partial_fit(X, y, classes=classes, **params)
+        self.estimator_ = estimator
         return self
+
+    def _learn(self, estimator, method, X, y, params):
+        """Let an estimator learn; it is unchanged if a callback fails afterwards."""
+        with ExitStack() as undo:
+            self._learn_with_callbacks(estimator, method, X, y, params, undo)
+            # Nothing has failed.
+            undo.pop_all()
+
+    @with_callbacks
+    def _learn_with_callbacks(self, estimator, method, X, y, params, undo):
+        """Let an estimator learn as a task of its own; `undo` gets the way back."""
+        context = self._init_callback_context(method, max_subtasks=1)
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        attributes = dict(vars(estimator))
+        with sub_estimator_task(context, f"{method}-estimator", self, estimator, X, y):
+            learn = getattr(estimator, method)
+            learn(X, y, **params)
+            undo.callback(setattr, estimator, "__dict__", attributes)
+        context.call_on_fit_task_end(estimator=self, X=X, y=y)
 
     def _unfitted_clone(self):
         """Return a clone of the estimator that prepares thresholds."""

@@ -34,6 +34,7 @@ from ffnb_sklearn import (
 )
 from ffnb_sklearn._base.open_set import ScoreDistributions, left_out_scores
 from ffnb_sklearn.metrics import false_alarm_rate, unknown_recall
+from tests.recording_callback import Recorder, needs_callbacks
 from tests.separated_classes import CODES, NAMES, X, learned, of, unchanged
 
 PAGE = Path(__file__).parents[1] / "docs" / "user_guide" / "open_set.rst"
@@ -629,3 +630,40 @@ def test_check_estimator(estimator):
     name = "OpenSetClassifier"
     estimator_checks.check_param_validation(name, OpenSetClassifier(estimator))
     estimator_checks.check_dataframe_column_names_consistency(name, OpenSetClassifier(estimator))
+
+
+# ---- callbacks of scikit-learn
+
+
+@needs_callbacks
+@pytest.mark.parametrize("wrap", [lambda model: model, make_continual_pipeline])
+def test_callbacks_reach_the_estimator(wrap):
+    recorder = Recorder()
+    clf = open_set(wrap(small())).set_callbacks(recorder)
+    learned(clf, [0, 1], [2])
+    learner = "partial_fit 0/partial_fit 0"
+    if wrap is make_continual_pipeline:
+        inner = [learner, f"{learner}/partial_fit 0", f"{learner}/partial_fit 0/task 0"]
+    else:
+        inner = [learner, f"{learner}/task 0"]
+    assert recorder.begun == ["partial_fit 0", *inner] * 2
+    recorder.begun.clear()
+    clf.fit(X, CODES)
+    assert recorder.begun == [
+        task.replace("partial_fit", "fit") for task in ["partial_fit 0", *inner]
+    ]
+    assert recorder.open == 0
+    assert not hasattr(clf.estimator_, "_parent_callback_ctx")
+
+
+@needs_callbacks
+@pytest.mark.parametrize("place", ["begin", "end", "teardown"])
+@pytest.mark.parametrize("wrap", [lambda model: model, make_continual_pipeline])
+def test_callback_that_fails_changes_nothing(place, wrap):
+    recorder = Recorder()
+    clf = learned(open_set(wrap(small())).set_callbacks(recorder), [0, 1])
+    recorder.fails_at = (place, "partial_fit")
+    with unchanged(clf), unchanged(clf.estimator_), pytest.raises(RuntimeError, match="told"):
+        learned(clf, [2])
+    recorder.fails_at = ()
+    assert_array_equal(learned(clf, [2]).classes_, [-1, 0, 1, 2])

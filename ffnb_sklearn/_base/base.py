@@ -18,6 +18,7 @@ from .._inputs.seeds import advance
 from .._inputs.sparse import place_samples
 from .._inputs.tasks import class_incremental_tasks
 from ..core.device import as_array, plain_torch
+from .callbacks import CallbackSupportMixin, ReportedTask, metadata_of, with_callbacks
 from .priors import LEAST, unseen_scores
 from .state import learned_attribute
 from .validation import check_inputs, check_samples
@@ -25,12 +26,13 @@ from .validation import check_inputs, check_samples
 __all__ = ["ClassIncrementalClassifier"]
 
 
-class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
+class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Base of classifiers that learn classes incrementally.
 
     The attribute `_state` holds everything that a classifier has learned. It is replaced and never
     changed, and a prediction reads it once. A call that learns replaces it when nothing can fail
-    any more, and is `exclusive`. Subclasses define how the model learns a task (`_learn_task`).
+    any more, and is `exclusive`. Subclasses define how the model learns a task (`_learn_task`), and
+    its largest number of epochs (`_most_epochs`).
     """
 
     # Parameters that all subclasses have.
@@ -47,21 +49,41 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     @exclusive
     def _learn(self, X, y, *, classes=None, sample_weight=None, reset=False):
-        """Validate the samples, learn them task by task, and store the result."""
+        """Learn samples, and store the result."""
         self._validate_params()
         state = None if reset else self._state
         is_first = state is None
+        # Callbacks that fail leave the old state.
+        state = self._learn_tasks(state, X, y, classes, sample_weight, is_fit=reset)
+        self._keep(state, is_first=is_first)
+        return self
+
+    @with_callbacks
+    def _learn_tasks(self, state, X, y, classes, sample_weight, *, is_fit):
+        """Validate the samples, and return the state after they are learned task by task."""
         X, y, classes, weights, state = check_samples(
             self, X, y, classes=classes, sample_weight=sample_weight, state=state
         )
-        tasks: list[Any] = [slice(None)]
-        if reset and self.classes_per_task is not None:
-            tasks = class_incremental_tasks(y, classes_per_task=self.classes_per_task)
-        for task in tasks:
-            state = self._learn_samples(state, X[task], y[task], weights[task])
         state = state.declaring(classes)
-        self._keep(state, is_first=is_first)
-        return self
+        method = "partial_fit"
+        tasks: list[Any] = [slice(None)]
+        if is_fit:
+            method = "fit"
+            if self.classes_per_task is not None:
+                tasks = class_incremental_tasks(y, classes_per_task=self.classes_per_task)
+        context = self._init_callback_context(method, max_subtasks=len(tasks))
+        call = ReportedTask(context, self, X, y, metadata_of(weights, sample_weight))
+        for task in tasks:
+            samples = (X[task], y[task])
+            task_weights = weights[task]
+            task_context = context.subcontext("task", max_subtasks=self._most_epochs())
+            metadata = metadata_of(task_weights, sample_weight)
+            reported_task = ReportedTask(task_context, self, *samples, metadata)
+            state = self._learn_samples(state, *samples, task_weights, reported_task.epochs)
+            if reported_task.end({"_state": state}):
+                break
+        call.end({"_state": state})
+        return state
 
     def _keep(self, state, *, is_first=False):
         """Store the state after a call that learned, and consume the seed of a first task."""
@@ -71,12 +93,12 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         self._state = state
 
     @plain_torch
-    def _learn_samples(self, state, X, y, weights):
+    def _learn_samples(self, state, X, y, weights, observe):
         """Return the state after a task with validated samples, and print a line if verbose."""
         start = perf_counter()
         n_before = state.n_arrived
         positions, arrived = label_positions(y, state.arrived)
-        state = self._learn_task(state, X, positions, arrived, weights)
+        state = self._learn_task(state, X, positions, arrived, weights, observe)
         state = state.after_task(state.model, arrived)
         if self.verbose:
             seconds = perf_counter() - start
@@ -91,17 +113,24 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
             )
         return state
 
-    def _learn_task(self, state, X, positions, arrived, weights):
+    def _learn_task(self, state, X, positions, arrived, weights, observe):
         """Return the state with the model after a task; start a new model if there is none.
 
         Samples have a position in `arrived`, which holds the labels seen by the end of the task.
+        `observe` takes the iterator over the epochs, and yields them until it ends the descent.
         """
+        raise NotImplementedError
+
+    def _most_epochs(self):
+        """Return the largest number of epochs of a task."""
         raise NotImplementedError
 
     def _clone_in_state(self, state, **parameters):
         """Return a clone with other values of some parameters, and with a state of its own."""
         estimator = clone(self).set_params(**parameters)
         estimator._state = state
+        # A clone has the callbacks, too; this one is not the user's.
+        vars(estimator).pop("_skl_callbacks", None)
         return estimator
 
     def _learned_state(self):

@@ -20,6 +20,9 @@ def learn_in_copies(pipeline, changed, call):
     memo = {}
     for step in changed:
         if not isinstance(step, FrozenEstimator):
+            # A copy calls the callbacks of the step itself, as a clone does.
+            for callback in getattr(step, "_skl_callbacks", []):
+                memo[id(callback)] = callback
             copies[id(step)] = _copy_of_step(step, memo)
     draft = copy(pipeline)
     draft.steps = [(name, copies.get(id(step), step)) for name, step in pipeline.steps]

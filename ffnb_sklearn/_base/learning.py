@@ -43,10 +43,11 @@ def place_task(device, state, X, positions, weights):
     )
 
 
-def learn_task(estimator, state, X, positions, arrived, weights):
+def learn_task(estimator, state, X, positions, arrived, weights, observe=iter):
     """Return the state with the model after a task of an `FFNBClassifier`.
 
     Samples have a position in `arrived`, which holds the labels seen by the end of the task.
+    `observe` reports the epochs of trained bands.
     """
     check_priors(estimator.priors, arrived)
     if estimator.scale and state.repair is None:
@@ -55,7 +56,7 @@ def learn_task(estimator, state, X, positions, arrived, weights):
         state = standardise_columns(estimator, state, spreads, labels)
     model, settings = prepare_model(estimator, state)
     task = place_task(estimator.device, state, X, positions, weights)
-    model = learn(model, task, settings)
+    model = learn(model, task, settings, observe)
     warn_of_new_columns(estimator, state, model)
     return replace(state, model=model)
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 from torch.utils.data import Dataset
 
+from ffnb_sklearn._base.callbacks import CallbackSupportMixin, ReportedTask, with_callbacks
 from ffnb_sklearn._base.copies import replace_fitted
 from ffnb_sklearn._inputs.seeds import next_seed
 from ffnb_sklearn._inputs.tables import COLUMNS
@@ -57,6 +58,7 @@ _PRETRAINING = {
 
 
 class TorchFeatureExtractor(
+    CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     BaseEstimator,
@@ -368,12 +370,15 @@ class TorchFeatureExtractor(
             random_state = self.random_state
         replace_fitted(self, _REPLACED, attributes, random_state=random_state)
 
+    @with_callbacks
     def _fit_attributes(self, X, y):
         """Return the validated rows and the fitted attributes; change nothing."""
         self._validate_params()
+        context = self._init_callback_context(max_subtasks=self.epochs)
+        call = ReportedTask(context, self, X, y)
         rows, inputs, attributes = first_samples(self, X)
         if self.epochs:
-            module, training = self._pretrain(rows, y, inputs)
+            module, training = self._pretrain(rows, y, inputs, call.epochs)
             attributes |= training
         else:
             module = build_network(self, read_weights(self.weights))
@@ -394,6 +399,7 @@ class TorchFeatureExtractor(
         attributes["n_features_out_"] = sum(widths)
         attributes["_built"] = (self.dtype, state, module)
         attributes["_fitted_params"] = self._fixed_params()
+        call.end()
         return rows, attributes
 
     def _layer_names(self):
@@ -416,7 +422,7 @@ class TorchFeatureExtractor(
         attributes.update(attributes.get("_fitted_params", {}))
         return fitted
 
-    def _pretrain(self, rows, y, inputs):
+    def _pretrain(self, rows, y, inputs, observe):
         """Train the network; return it with the fitted attributes that describe the training."""
         classes, codes = check_labels(y, rows)
         seed = next_seed(self.random_state)
@@ -425,7 +431,7 @@ class TorchFeatureExtractor(
         seeded_module = build_network(self, read_weights(self.weights), seed)
         module = build_network(self, seeded_module.state_dict())
         n_features = self._probe_copy(module, rows[:2], inputs)
-        losses = pretrain(self, module, n_features, rows, codes, inputs, seed)
+        losses = pretrain(self, module, n_features, rows, codes, inputs, seed, observe)
         return module, {"loss_curve_": losses, "classes_": classes}
 
     def _probe_copy(self, module, pair, inputs):

@@ -42,8 +42,11 @@ def check_labels(y, rows):
     return classes, codes
 
 
-def pretrain(extractor, backbone, n_features, rows, codes, inputs, seed):
-    """Train a backbone in place with the settings of an extractor; return the losses per epoch."""
+def pretrain(extractor, backbone, n_features, rows, codes, inputs, seed, observe=iter):
+    """Train a backbone in place with the settings of an extractor; return the losses per epoch.
+
+    `observe` takes the numbers of the epochs, and yields them until it ends the training.
+    """
     for name in extractor.frozen or ():
         find_submodule(backbone, name, "frozen").requires_grad_(False)
     _check_trainable(backbone, extractor)
@@ -53,7 +56,7 @@ def pretrain(extractor, backbone, n_features, rows, codes, inputs, seed):
     model = arithmetic.place(model)
     training = _Training(extractor, model, arithmetic, rows, codes, inputs, seed)
     losses = []
-    for epoch in range(extractor.epochs):
+    for epoch in observe(range(extractor.epochs)):
         start = perf_counter()
         loss = training.run_epoch(epoch)
         losses.append(loss)

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._base.callbacks import CallbackSupportMixin, ReportedTask, with_callbacks
 from .._base.priors import unseen_scores
 from .._base.validation import check_magnitudes
 from .._inputs.arrays import as_numpy
@@ -73,7 +74,7 @@ def seeded_generator(random_state):
     return np.random.RandomState(next_seed(random_state))
 
 
-class MomentClassifier(ClassifierMixin, BaseEstimator):
+class MomentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Base of classifiers that add up moments of each class, and solve for scores.
 
     A call that learns works on a copy of the estimator. It replaces attributes and changes no
@@ -143,7 +144,8 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
         if reset:
             learner._forget()
         is_first = not hasattr(learner, "classes_")
-        learner._learn_batch(X, y, classes, is_first=is_first)
+        method = "fit" if reset else "partial_fit"
+        learner._learn_batch(X, y, classes, method, is_first=is_first)
         if is_first and "random_state" in learner.get_params():
             advance(self.random_state)
         # No call may follow, because it could fail.
@@ -163,13 +165,15 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
             if name.endswith("_") or name in self._computed:
                 delattr(self, name)
 
-    def _learn_batch(self, X, y, classes, *, is_first):
-        """Validate a batch, merge its moments, and solve."""
+    @with_callbacks
+    def _learn_batch(self, X, y, classes, method, *, is_first):
+        """Validate a batch, merge its moments, and solve, as a task of a method."""
         y = check_targets(y, None if is_first else self.classes_, "y")
         if classes is not None:
             classes = check_labels(classes, y, "classes")
         X = self._check_samples(X, reset=is_first)
         check_consistent_length(X, y)
+        call = ReportedTask(self._init_callback_context(method), self, X, y)
         if is_first:
             self._start_features(X)
         features = self._features(X)
@@ -179,6 +183,8 @@ class MomentClassifier(ClassifierMixin, BaseEstimator):
         self._merge_batch(batch)
         self._drop_outdated()
         self._solution = self._solve()
+        # The learner has its fitted attributes already.
+        call.end({})
 
     def _drop_outdated(self):
         """Remove what was computed with other parameters than the present ones."""

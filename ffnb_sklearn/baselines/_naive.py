@@ -177,7 +177,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         """
         return self._learn(X, y, classes=classes)
 
-    def _learn_task(self, state, X, positions, arrived, weights):
+    def _learn_task(self, state, X, positions, arrived, weights, observe):
         """Return the state with the network after a task; outputs are trained with their bands."""
         model = state.model
         n_layers = int(self.n_layers)
@@ -190,5 +190,9 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         n_new = len(arrived) - model.n_classes
         if n_new > 0:
             model = grow(model, n_new, int(self.band_size), str.__str__(self.activation))
-        model = train_newest(model, samples, task.classes, descent_of(self))
+        model = train_newest(model, samples, task.classes, descent_of(self), observe)
         return replace(state, model=model)
+
+    def _most_epochs(self):
+        """Return the largest number of epochs of a task."""
+        return int(self.max_epochs)

@@ -7,6 +7,7 @@ import torch
 
 from .bands.drafts import append_drafts, draft_bands
 from .bands.old_classes import store_inputs_past
+from .bands.tuning.descent import EpochObserver
 from .bands.tuning.finetune import finetune
 from .device import few_threads
 from .features.feature_map import FeatureMap
@@ -15,17 +16,18 @@ from .model import Model, Task, updated_moments
 from .settings import Settings
 
 
-def learn(model: Model, task: Task, settings: Settings) -> Model:
+def learn(model: Model, task: Task, settings: Settings, observe: EpochObserver = iter) -> Model:
     """Learn one task, of new classes, known classes, or both.
 
-    Raise `ValueError` if `p` leaves no axis for new neurons in some layer.
+    `observe` reports the epochs of fine-tuning, and may end them. Raise `ValueError` if `p` leaves
+    no axis for new neurons in some layer.
     """
     n_samples = len(task.classes)
     n_features = model.features.n_features
     n_operations = 2.0 * n_samples * n_features * min(n_samples, n_features)
     n_passes = 1 + settings.descent.max_epochs
     with few_threads(n_operations * n_passes):
-        learned, last_features = _learn_moments(model, task, settings)
+        learned, last_features = _learn_moments(model, task, settings, observe)
         if settings.refresh:
             learned = learned.store_earlier(model)
         if not settings.novelty:
@@ -35,7 +37,7 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
 
 
 def _learn_moments(
-    model: Model, task: Task, settings: Settings
+    model: Model, task: Task, settings: Settings, observe: EpochObserver
 ) -> tuple[Model, torch.Tensor | None]:
     """Learn the bands and the moments of a task, without left-out likeness of its samples.
 
@@ -52,7 +54,7 @@ def _learn_moments(
         if settings.sees_past:
             model = store_inputs_past(model, task.classes.device)
         first_drafts = draft_bands(model, task)
-        drafts, loss_curve = finetune(model, task, first_drafts)
+        drafts, loss_curve = finetune(model, task, first_drafts, observe=observe)
         model = replace(model, loss_curve=loss_curve)
         model, last_features = append_drafts(model, task, drafts)
     moments = updated_moments(model, task, last_features)

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 
 from .._base.learning import prepare_model, standardise_columns, warn_of_new_columns
 from .._base.priors import check_priors
@@ -140,7 +139,7 @@ def _first_state(estimator, shards):
 
     This shard is persisted in the list, because it is needed again.
     """
-    job = DescribeShards(clone(estimator))
+    job = DescribeShards(estimator._clone_in_state(None))
     for index, shard in enumerate(shards):
         (shards[index],) = import_dask().persist(shard)
         description = map_reduce(job, [shards[index]])

@@ -8,12 +8,13 @@ from sklearn.base import BaseEstimator
 
 __all__ = ["fingerprint", "give_same_output"]
 
-# Attributes of estimators that do not determine their output: an address, requests, and numbers of
-# processes and threads, which `load` changes.
+# Attributes of estimators that do not determine their output: an address, requests, callbacks, and
+# numbers of processes and threads, which `load` changes.
 _NOT_IN_OUTPUT = {
     "_stop_words_id",
     "_sklearn_output_config",
     "_metadata_request",
+    "_skl_callbacks",
     "n_jobs",
     "n_threads",
     "_n_threads",

@@ -7,12 +7,14 @@ from typing import Any, ClassVar, Self
 from joblib import Memory
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from .._base.callbacks import CallbackSupportMixin, sub_estimator_task, with_callbacks
 from .._base.copies import learn_in_copies
 from .._inputs.arrays import in_memory
 from .._inputs.locks import exclusive
@@ -42,7 +44,7 @@ def _pipeline_has(method):
     return lambda pipeline: hasattr(super(ContinualPipeline, pipeline), method)
 
 
-class ContinualPipeline(Pipeline):
+class ContinualPipeline(Pipeline, CallbackSupportMixin):
     """Pipeline with `partial_fit`: transformers are fitted once, the last step keeps learning.
 
     The first call of `partial_fit` fits the transformers and starts the last step. Later calls only
@@ -176,22 +178,34 @@ class ContinualPipeline(Pipeline):
         last_params = dict(routed[last_name]["partial_fit"])
         if classes is not None:
             last_params["classes"] = classes
-        if self.__sklearn_is_fitted__():
+        is_first = not self.__sklearn_is_fitted__()
 
-            def learn(draft):
-                features = draft._apply_transformers(X, routed)
-                draft[-1].partial_fit(features, y, **last_params)
+        def learn(draft):
+            draft._learn(X, y, routed, last_params, is_first=is_first)
 
-            learn_in_copies(self, [self[-1]], learn)
-        else:
-
-            def learn_first(draft):
-                features = draft._fit_and_transform(X, y, routed)
-                draft[-1].partial_fit(features, y, **last_params)
-
+        if is_first:
             warn_of_frozen(self.steps[:-1])
-            self._change_all_steps(learn_first)
+            self._change_all_steps(learn)
+        else:
+            learn_in_copies(self, [self[-1]], learn)
         return self
+
+    @with_callbacks
+    def _learn(self, X, y, routed, last_params, *, is_first):
+        """Let the steps of a draft learn a task; only the first task fits the transformers."""
+        n_fits = 1
+        if is_first:
+            n_fits += len(self._transformers())
+        context = self._init_callback_context("partial_fit", max_subtasks=n_fits)
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        if is_first:
+            features = self._fit_and_transform(X, y, routed, context)
+        else:
+            features = self._apply_transformers(X, routed)
+        task_name = "partial-fit-final-estimator"
+        with sub_estimator_task(context, task_name, self, self[-1], features, y):
+            self[-1].partial_fit(features, y, **last_params)
+        context.call_on_fit_task_end(estimator=self, X=features, y=y)
 
     def _check_steps(self):
         """Raise unless the parameters and the steps are valid."""
@@ -202,15 +216,20 @@ class ContinualPipeline(Pipeline):
         """Return all steps but the last, without those that pass rows through."""
         return [transformer for _, _, transformer in self._iter(with_final=False)]
 
-    def _fit_and_transform(self, X, y, routed):
+    def _fit_and_transform(self, X, y, routed, context):
         """Fit the transformers to the first task, and apply them to it."""
         for _, name, transformer in self._iter(with_final=False):
             params = routed[name]
-            if hasattr(transformer, "fit_transform"):
-                X = transformer.fit_transform(X, y, **params["fit_transform"])
-            else:
-                transformer.fit(X, y, **params["fit"])
+            if isinstance(transformer, FrozenEstimator):
+                # Other pipelines may share it, and it has nothing to report.
                 X = transformer.transform(X, **params["transform"])
+                continue
+            with sub_estimator_task(context, f"fit-transform-{name}", self, transformer, X, y):
+                if hasattr(transformer, "fit_transform"):
+                    X = transformer.fit_transform(X, y, **params["fit_transform"])
+                else:
+                    transformer.fit(X, y, **params["fit"])
+                    X = transformer.transform(X, **params["transform"])
         return X
 
     def _apply_transformers(self, X, routed):

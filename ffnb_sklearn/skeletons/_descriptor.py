@@ -11,6 +11,7 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ffnb_sklearn._base.callbacks import CallbackSupportMixin, ReportedTask, with_callbacks
 from ffnb_sklearn._base.copies import replace_fitted
 from ffnb_sklearn._inputs.tables import COLUMNS, columns_of
 from ffnb_sklearn.skeletons._blocks import BLOCK_SCALES, describe
@@ -22,7 +23,7 @@ _MOST_PERSONS = 12
 _MOST_COORDINATES = 7
 
 
-class SkeletonDescriptor(TransformerMixin, BaseEstimator):
+class SkeletonDescriptor(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     """Describe skeleton sequences of any length by rows of one length.
 
     A sequence is cut into `n_chunks` temporal chunks of equal duration, and quantities of its
@@ -156,6 +157,14 @@ n_persons, n_joints, n_dims)
             values that are not finite, or if the blocks have no columns. Frames of more than 12
             persons or 7 coordinates are refused, because their axes are probably in another order.
         """
+        attributes = self._fit_attributes(X)
+        replace_fitted(self, COLUMNS, attributes)
+        return self
+
+    @with_callbacks
+    def _fit_attributes(self, X):
+        """Return the fitted attributes; change nothing."""
+        call = ReportedTask(self._init_callback_context(), self, X, None)
         sequences = self._check_sequences(X, reset=True)
         shape = sequences[0].shape[1:]
         # Raise for parameters that do not fit the frames.
@@ -164,8 +173,8 @@ n_persons, n_joints, n_dims)
         # A list of sequences has no columns.
         if self.frame_shape is not None:
             attributes |= columns_of(X)
-        replace_fitted(self, COLUMNS, attributes)
-        return self
+        call.end()
+        return attributes
 
     def transform(self, X: Sequence[ArrayLike] | ArrayLike) -> NDArray[np.float64]:
         """Compute the rows of the sequences.

@@ -11,6 +11,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 from torch import nn
 
@@ -24,6 +25,7 @@ from ffnb_sklearn.backbones import (
 )
 from ffnb_sklearn.pipeline import make_continual_pipeline
 from tests.backbones.small_networks import X, Y, assert_same_state, network, small
+from tests.recording_callback import PlainRecorder, Recorder, needs_callbacks
 
 # ---- what is learned
 
@@ -241,6 +243,22 @@ def test_one_line_per_epoch(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines] == [f"epoch {n} of 3" for n in (1, 2, 3)]
     assert all("train loss" in line for line in lines)
+
+
+@needs_callbacks
+def test_callbacks_follow_the_epochs_and_may_end_them():
+    recorder = Recorder()
+    pipe = make_pipeline(small()).set_callbacks(recorder)
+    assert len(pipe.fit(X, Y)[-1].loss_curve_) == 3
+    epochs = [f"fit 0/fit 0/epoch {number}" for number in range(3)]
+    assert recorder.begun == ["fit 0", "fit 0/fit 0", *epochs]
+    extractor = small().set_callbacks(PlainRecorder(stops_at="epoch")).fit(X, Y)
+    assert len(extractor.loss_curve_) == 1
+    attributes = vars(extractor).copy()
+    extractor.set_callbacks(PlainRecorder(fails_at=("end", "fit")))
+    with pytest.raises(RuntimeError, match="told to fail"):
+        extractor.fit(X, Y)
+    assert all(vars(extractor)[name] is attributes[name] for name in ("loss_curve_", "state_dict_"))
 
 
 # ---- repeating it

@@ -51,3 +51,12 @@ def test_stale_attributes_go_and_other_attributes_stay():
     estimator.parameter = 2
     replace_fitted(estimator, ("old_", "new_"), {"new_": 3})
     assert vars(estimator) == {"parameter": 2, "new_": 3}
+
+
+def test_copies_share_callbacks():
+    step = StandardScaler()
+    step._skl_callbacks = [BaseEstimator()]
+    pipeline = Pipeline([("scaler", step)])
+    learn_in_copies(pipeline, [step], lambda draft: None)
+    assert pipeline[0] is not step
+    assert pipeline[0]._skl_callbacks[0] is step._skl_callbacks[0]

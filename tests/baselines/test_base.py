@@ -22,6 +22,7 @@ from ffnb_sklearn.baselines import (
 from ffnb_sklearn.baselines._base import MomentClassifier
 from ffnb_sklearn.exceptions import ConcurrentLearningError
 from tests.baselines.small_problem import HEADS, five_classes, stream
+from tests.recording_callback import Recorder, needs_callbacks
 
 X, Y, X_TEST, _ = five_classes()
 
@@ -273,3 +274,19 @@ def test_a_prediction_keeps_its_classes_while_a_thread_learns(name, method, monk
     monkeypatch.setattr(type(head), "_scores", learn_beside)
     assert_array_equal(getattr(head, method)(X_TEST), expected)
     assert_array_equal(head.classes_, np.arange(5))
+
+
+@needs_callbacks
+@pytest.mark.parametrize("name", HEADS)
+def test_a_call_is_a_task_for_callbacks(name):
+    recorder = Recorder()
+    head = clone(HEADS[name]).set_callbacks(recorder)
+    head.fit(X, Y).partial_fit(X, Y)
+    assert recorder.begun == ["fit 0", "partial_fit 0"]
+    (*_, fitted), _ = recorder.ended
+    assert_array_equal(fitted.classes_, np.arange(5))
+    expected = head.decision_function(X_TEST)
+    recorder.fails_at = ("teardown", "partial_fit")
+    with pytest.raises(RuntimeError, match="told to fail"):
+        head.partial_fit(X, Y)
+    assert_array_equal(head.decision_function(X_TEST), expected)

@@ -26,6 +26,7 @@ from torch import nn
 from ffnb_sklearn import FFNBClassifier, TorchFeatureExtractor
 from ffnb_sklearn.exceptions import ConcurrentLearningError, FrozenTransformerWarning
 from ffnb_sklearn.pipeline import ContinualPipeline, _pipeline, make_continual_pipeline
+from tests.recording_callback import PlainRecorder, Recorder, needs_callbacks
 
 
 class NearestMean(ClassifierMixin, BaseEstimator):
@@ -666,3 +667,86 @@ def test_an_error_names_a_step_that_cannot_be_copied(tasks):
     with pytest.raises(TypeError, match="cannot pickle") as caught:
         pipeline.partial_fit(*tasks[0])
     assert "Wrap a fitted Uncopyable" in caught.value.__notes__[0]
+
+
+# ---- callbacks of scikit-learn
+
+
+def quiet(recorder):
+    """Return a pipeline whose steps report to a callback; scikit-learn warns of other steps."""
+    pipe = make_continual_pipeline(StandardScaler(), FFNBClassifier(random_state=0))
+    return pipe.set_callbacks(recorder)
+
+
+@needs_callbacks
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.FrozenTransformerWarning")
+def test_partial_fit_passes_its_callbacks_on(tasks):
+    recorder = Recorder()
+    pipe = quiet(recorder).partial_fit(*tasks[0])
+    steps = ["partial_fit 0", "partial_fit 0/fit 0"]
+    assert recorder.begun == [
+        *steps,
+        "partial_fit 0/partial_fit 1",
+        "partial_fit 0/partial_fit 1/task 0",
+    ]
+    recorder.begun.clear()
+    pipe.partial_fit(*tasks[1])
+    last_step = "partial_fit 0/partial_fit 0"
+    assert recorder.begun == ["partial_fit 0", last_step, f"{last_step}/task 0"]
+    assert recorder.open == 0
+    assert_array_equal(pipe.classes_, np.arange(10))
+    for step in (pipe, *pipe.named_steps.values()):
+        assert not {"_callback_fit_ctx", "_parent_callback_ctx"} & vars(step).keys()
+
+
+@needs_callbacks
+def test_fit_passes_its_callbacks_on(tasks):
+    recorder = Recorder()
+    quiet(recorder).fit(*tasks[0])
+    assert recorder.begun == ["fit 0", "fit 0/fit 0", "fit 0/fit 1", "fit 0/fit 1/task 0"]
+    assert recorder.open == 0
+
+
+@needs_callbacks
+def test_callbacks_of_a_step_stay(tasks):
+    recorder = Recorder()
+    frozen = FrozenEstimator(StandardScaler().fit(tasks[0][0]))
+    pipe = make_continual_pipeline(frozen, FFNBClassifier(random_state=0))
+    pipe[-1].set_callbacks(recorder)
+    with pytest.raises(TypeError, match="can't have auto-propagated callbacks"):
+        pipe.partial_fit(*tasks[0])
+    # Meta-estimators do not pass on a callback without a depth.
+    recorder = PlainRecorder()
+    pipe[-1].set_callbacks(recorder)
+    learned(pipe, tasks)
+    last_step = "partial_fit 0/partial_fit 0"
+    assert recorder.begun == [last_step, f"{last_step}/task 0"] * 2
+    assert pipe[-1]._skl_callbacks == [recorder]
+
+
+@needs_callbacks
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.FrozenTransformerWarning")
+@pytest.mark.parametrize("place", ["begin", "end", "teardown"])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_callback_that_fails_changes_nothing(tasks, method, place):
+    recorder = Recorder()
+    pipe = quiet(recorder).partial_fit(*tasks[0])
+    steps = pipe.steps
+    before = vars(pipe).copy()
+    expected = pipe.predict_proba(tasks[1][0])
+    recorder.fails_at = (place, method)
+    with pytest.raises(RuntimeError, match="told to fail"):
+        getattr(pipe, method)(*tasks[1])
+    assert pipe.steps is steps
+    assert vars(pipe) == before
+    assert_array_equal(pipe.predict_proba(tasks[1][0]), expected)
+
+
+@needs_callbacks
+def test_merge_ignores_callbacks(tasks):
+    first = make_continual_pipeline(Normalizer(), FFNBClassifier(random_state=0))
+    second = make_continual_pipeline(Normalizer(), FFNBClassifier(random_state=0))
+    first.partial_fit(*tasks[0])
+    second.partial_fit(*tasks[1])
+    second[0]._skl_callbacks = [Recorder()]
+    assert_array_equal(first.merge(second).classes_, np.arange(10))

@@ -14,8 +14,10 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted
 
+from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.skeletons import SkeletonDescriptor
 from ffnb_sklearn.skeletons._blocks import BLOCK_SCALES
+from tests.recording_callback import Recorder, needs_callbacks
 
 ALL_BLOCKS = tuple(BLOCK_SCALES)
 
@@ -289,6 +291,15 @@ def test_clone_pickle_and_refit():
     descriptor.fit(hands(frame=(2, 3, 3)))
     assert descriptor.frame_shape_ == (2, 3, 3)
     assert SkeletonDescriptor(frame_shape=(1, 3)).fit(np.ones((2, 3))).n_features_in_ == 3
+
+
+@needs_callbacks
+def test_pipeline_passes_its_callbacks_on():
+    recorder = Recorder()
+    pipe = make_pipeline(SkeletonDescriptor(), FFNBClassifier(random_state=0))
+    pipe.set_callbacks(recorder).fit(hands(), [0, 0, 0, 1, 1, 1])
+    assert recorder.begun == ["fit 0", "fit 0/fit 0", "fit 0/fit 1", "fit 0/fit 1/task 0"]
+    assert recorder.open == 0
 
 
 def test_pipeline_and_grid_search_over_lists():

@@ -8,6 +8,10 @@ import torch
 
 from ...settings import Descent
 
+# Function that takes the iterator over the epochs of a descent, and yields them until it ends the
+# descent; the built-in `iter` lets it run.
+EpochObserver = Callable[[Iterator[None]], Iterator[None]]
+
 # Factor of the adaptive rate (the paper's, Sec. 4.1).
 _RATE_FACTOR = 0.99
 

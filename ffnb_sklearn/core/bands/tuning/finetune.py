@@ -19,7 +19,7 @@ from ...model import Model, Task, updated_moments
 from ...selection import Choice
 from ...solution import solve
 from ..drafts import Draft, append_drafts
-from .descent import MomentumSteps, multi_class_hinge
+from .descent import EpochObserver, MomentumSteps, multi_class_hinge
 
 
 class Samples(NamedTuple):
@@ -98,6 +98,7 @@ def finetune(
     task: Task,
     drafts: Sequence[Draft],
     path: list[list[torch.Tensor]] | None = None,
+    observe: EpochObserver = iter,
 ) -> tuple[list[Draft], tuple[float, ...]]:
     """Tune the bands of a task from their drafts [Alg. 2].
 
@@ -107,7 +108,7 @@ def finetune(
 
     Return the bands after the last epoch, and the loss after each epoch. Without epochs, or with a
     single class, return the drafts and no loss. `path` records the steps of the descent, see
-    `MomentumSteps`.
+    `MomentumSteps`. `observe` reports the epochs, and may end them.
     Raise `ValueError` if the learning rate or the weight decay is too large.
     """
     n_epochs = model.settings.descent.max_epochs
@@ -116,7 +117,7 @@ def finetune(
     if n_epochs == 0 or n_classes == 1:
         return list(drafts), ()
     tuning = _Tuning(model, task, drafts)
-    return tuning.run(path)
+    return tuning.run(path, observe)
 
 
 class _Tuning:
@@ -140,7 +141,9 @@ class _Tuning:
         # Every epoch keeps the choice of the start.
         self._choice: Choice | None = None
 
-    def run(self, path: list[list[torch.Tensor]] | None) -> tuple[list[Draft], tuple[float, ...]]:
+    def run(
+        self, path: list[list[torch.Tensor]] | None, observe: EpochObserver
+    ) -> tuple[list[Draft], tuple[float, ...]]:
         """Return the bands of the last epoch, and the loss after each epoch."""
         # Rows times the reach, so a step does not depend on the unit of the inputs.
         leaves = []
@@ -151,7 +154,7 @@ class _Tuning:
         drafts = self._start
         network, loss = self._solve(drafts)
         losses = [loss]
-        for _ in steps.epochs(losses):
+        for _ in observe(steps.epochs(losses)):
             self._run_epoch(network, leaves, steps)
             drafts = self._drafts_of([leaf.detach() for leaf in leaves])
             network, loss = self._solve(drafts)

@@ -15,7 +15,7 @@ from ...features.activations import ACTIVATIONS
 from ...features.feature_map import Band, FeatureMap
 from ...features.shared_band import SharedBand
 from ...settings import Descent
-from .descent import MomentumSteps, multi_class_hinge
+from .descent import EpochObserver, MomentumSteps, multi_class_hinge
 
 
 @dataclass(frozen=True)
@@ -152,9 +152,16 @@ def grow(network: NaiveNetwork, n_new: int, band_size: int, activation: str) -> 
 
 
 def train_newest(
-    network: NaiveNetwork, X: torch.Tensor, classes: torch.Tensor, descent: Descent
+    network: NaiveNetwork,
+    X: torch.Tensor,
+    classes: torch.Tensor,
+    descent: Descent,
+    observe: EpochObserver = iter,
 ) -> NaiveNetwork:
-    """Train the parameters of the newest task alone on samples of any known classes."""
+    """Train the parameters of the newest task alone on samples of any known classes.
+
+    `observe` reports the epochs, and may end them.
+    """
     n_trainings = network.n_trainings + 1
     n_tasks = len(network.outputs)
     rng = np.random.default_rng([network.seed, n_tasks, n_trainings])
@@ -177,7 +184,7 @@ def train_newest(
 
     steps = MomentumSteps(parameters, descent)
     losses: list[float] = []
-    for _ in steps.epochs(losses):
+    for _ in observe(steps.epochs(losses)):
         epoch_loss = steps.epoch(loss, len(X), rng)
         losses.append(epoch_loss)
     old_network = replace(old_network, loss_curve=tuple(losses))
