@@ -14,6 +14,10 @@ PLACES = [
     ((-6, 0), "right", "center"),
     ((0, 6), "center", "bottom"),
     ((0, -6), "center", "top"),
+    ((4, 4), "left", "bottom"),
+    ((-4, 4), "right", "bottom"),
+    ((4, -4), "left", "top"),
+    ((-4, -4), "right", "top"),
 ]
 
 
@@ -40,7 +44,7 @@ def draw_chart(points, cost, labels, joint, title):
 
     The first method is blue. Methods in `joint`, which are fitted to all rows, are grey squares.
     """
-    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+    figure = Figure(figsize=(5.8, 3.8), layout="constrained")
     axes = figure.subplots()
     marks = {}
     for method, point in points.items():
@@ -53,7 +57,7 @@ def draw_chart(points, cost, labels, joint, title):
         marks[method] = axes.plot(*point, marker, color=color)[0]
     axes.set(xscale="log", xlabel=COSTS[cost][0], ylabel="balanced accuracy, %", title=title)
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.margins(x=0.15, y=0.1)
+    axes.margins(x=0.2, y=0.1)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     figure.draw_without_rendering()

@@ -16,9 +16,9 @@ _N_DISTANT = 1000
 
 
 class KernelLDA(PooledScatterClassifier):
-    r"""Linear discriminant analysis on random Fourier features of a Gaussian kernel (KLDA) [1]_.
+    r"""Linear discriminant analysis on random Fourier features of a Gaussian kernel (KLDA).
 
-    The inner product of the features approximates the kernel
+    In KLDA [1]_ the inner product of the features approximates the kernel
     :math:`\exp(-\gamma \|x - x'\|^2)` [2]_. Their covariance is pooled, and all classes have the
     same prior.
 
