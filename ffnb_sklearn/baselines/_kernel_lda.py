@@ -68,7 +68,8 @@ class KernelLDA(PooledScatterClassifier):
     ----------
     .. [1] S. Momeni, S. Mazumder, B. Liu. "Continual Learning Using a Kernel-Based Method over
        Foundation Models". AAAI 2025.
-    .. [2] A. Rahimi, B. Recht. "Random Features for Large-Scale Kernel Machines". NeurIPS 2007.
+    .. [2] A. Rahimi, B. Recht. "Random Features for Large-Scale Kernel Machines". Advances in
+       Neural Information Processing Systems, 2007.
 
     Examples
     --------
