@@ -10,6 +10,7 @@ rows at once and store what they need of them. The first method is the reference
     python -m benchmarks.heads.compare --features mine.npz --classes-per-task 10
     python -m benchmarks.heads.compare --features X.npy y.npy --method "mymodule:MyClassifier(C=2)"
     python -m benchmarks.heads.compare --sets digits --class-order random --seeds 0 1 2 --average
+    python -m benchmarks.heads.compare --sets digits --seeds 0 --plots FOLDER --out page.md
 
 A name of --sets is a group (study, features, generated, classification, surrounding, unequal-sizes,
 or a file of --tables, such as public and more, which `collect_tables` writes) or a set, in the
@@ -18,6 +19,7 @@ features. Classes arrive in sorted order, in a random order that each seed draws
 random), or in the order of a seed for all runs (--class-order 1993 is that of most papers).
 """
 
+import os
 import sys
 import warnings
 from functools import partial
@@ -29,6 +31,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.utils.class_weight import compute_sample_weight
 
+from benchmarks.heads.charts import COSTS as CHARTS
+from benchmarks.heads.charts import describe_chart, draw_chart, points_of
 from benchmarks.heads.methods import METHODS, Context, own_method, setting
 from benchmarks.lib.clock import state_megabytes, timed
 from benchmarks.lib.report import (
@@ -309,7 +313,11 @@ def report(records, options, environment):
             for m in here
         ]
         n_sets = len({name for g, name, _ in by_set if g == group})
-        parts += [[f"## {group}: means over {n_sets} sets"]]
+        title = f"{group}: means over {n_sets} sets"
+        parts += [[f"## {title}"]]
+        if options.plots:
+            group_figures = {m: group_means(by_set, group, m) for m in here}
+            parts += [chart_lines(group, group_figures, title, labels, options)]
         parts += [table(["method", *HEADINGS, "mean rank"], rows)]
     rows = [
         [labels[m], *difference_row(by_set, m, reference, groups)]
@@ -327,6 +335,24 @@ def report(records, options, environment):
     parts += [["Sets:", "", *sources.values()]]
     parts += [["Methods:", "", *(f"- {one.label}: {one.note}" for one in options.methods.values())]]
     return page(options.title, environment, notes(options), *parts)
+
+
+def chart_lines(group, group_figures, title, labels, options):
+    """Save the charts of a group, and return the lines that show them on the page."""
+    folder = options.plots
+    for path in options.out:
+        if path.suffix == ".md":
+            folder = Path(os.path.relpath(options.plots, path.parent))
+    joint = {name for name, method in options.methods.items() if method.joint}
+    lines = ["Blue: the first method; grey squares: methods that are fitted to all rows at once."]
+    for cost in CHARTS:
+        points = points_of(group_figures, cost)
+        name = f"{group}_{cost}.png"
+        picture = draw_chart(points, cost, labels, joint, title)
+        picture.savefig(options.plots / name, dpi=110)
+        text = describe_chart(points, cost, labels)
+        lines += ["", f"![{text}]({(folder / name).as_posix()})"]
+    return lines
 
 
 def curve_parts(curves, labels):
@@ -410,6 +436,7 @@ def parse(arguments):
     add("--first-task-classes", type=int, help="only for --features")
     add("--width", type=int, help="random neurons of RanPAC, KLDA, AnaCP, instead of the set's")
     add("--device", default="cpu", help="device for FFNB")
+    add("--plots", type=Path, help="folder of the charts of accuracy against megabytes and seconds")
     add("--title", default="Beside other classifiers", help="of the page")
     options = parser.parse_args(arguments)
     if options.quick:

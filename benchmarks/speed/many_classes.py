@@ -156,7 +156,10 @@ def report(tasks, measured, glyph_records, options):
             position = max(1, round(share * len(of_stream))) - 1
             cells.append(f"{of_stream[position]['seconds']:.3f}")
         seconds.append(cells)
-    parts = [table(["measured", *names], lines), table(["classes seen", *names], seconds)]
+    parts = [
+        table(["measured", *names], lines),
+        table(["seconds of a task, classes seen", *names], seconds),
+    ]
     if glyph_records:
         parts += glyphs.section(glyph_records, options)
     return page("Many classes", environment_lines(device=options.device), notes, *parts)

@@ -18,8 +18,8 @@ LAST = "FFNBClassifier"
 
 def draw_decision_map():
     """Draw the questions below each other, and the answers beside them."""
-    _, axes = plt.subplots(figsize=(6.4, 5.6), layout="constrained")
-    axes.set(xlim=(0.0, 1.0), ylim=(-0.6, len(STEPS) + 0.5))
+    _, axes = plt.subplots(figsize=(5.0, 5.2), layout="constrained")
+    axes.set(xlim=(0.0, 1.0), ylim=(-0.4, len(STEPS) + 0.4))
     axes.axis("off")
     box = {"boxstyle": "round,pad=0.6", "facecolor": "white", "edgecolor": "tab:blue"}
     other = {"boxstyle": "round,pad=0.6", "facecolor": "whitesmoke", "edgecolor": "grey"}
@@ -28,12 +28,12 @@ def draw_decision_map():
     centre = {"ha": "center", "va": "center", "fontsize": 10}
     for step, (question, answer) in enumerate(STEPS):
         height = len(STEPS) - step
-        asked = axes.text(0.28, height, question, bbox=box, **centre)
-        named = axes.text(0.79, height, answer, bbox=other, **centre)
+        asked = axes.text(0.25, height, question, bbox=box, **centre)
+        named = axes.text(0.83, height, answer, bbox=other, **centre)
         for text in (asked, named):
             text.set_zorder(3)
-        axes.annotate("", (0.64, height), (0.5, height), arrowprops=arrow)
+        axes.annotate("", (0.64, height), (0.51, height), arrowprops=arrow)
         axes.text(0.57, height + 0.1, "yes", ha="center", fontsize=9, color="dimgrey")
-        axes.annotate("", (0.28, height - 0.68), (0.28, height - 0.32), arrowprops=arrow)
-        axes.text(0.3, height - 0.53, "no", fontsize=9, color="dimgrey")
-    axes.text(0.28, 0.0, LAST, bbox=ours, color="white", fontweight="bold", **centre)
+        axes.annotate("", (0.25, height - 0.68), (0.25, height - 0.32), arrowprops=arrow)
+        axes.text(0.27, height - 0.53, "no", fontsize=9, color="dimgrey")
+    axes.text(0.25, 0.0, LAST, bbox=ours, color="white", fontweight="bold", **centre)

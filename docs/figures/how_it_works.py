@@ -19,9 +19,8 @@ names = [str(name) for name in iris.target_names]
 
 def make_panels(n_panels):
     """Return a figure with panels that share the axes of the flowers."""
-    size = (3.1 * n_panels, 3.1)
     figure, panels = plt.subplots(
-        1, n_panels, figsize=size, layout="constrained", sharex=True, sharey=True
+        1, n_panels, figsize=(6.2, 3.1), layout="constrained", sharex=True, sharey=True
     )
     for panel in panels:
         panel.set(xlim=(0.4, 7.4), ylim=(-0.3, 3.0), xlabel="petal length (cm)")

@@ -177,10 +177,10 @@ class TorchFeatureExtractor(
 
     See Also
     --------
-    ffnb_sklearn.pipeline.ContinualPipeline : Pretrains the extractor on the first task.
-    from_timm : Makes the extractor for a pretrained network.
-    ConvNet : Backbone for small images.
-    image_files : Lists the images in a folder.
+    ContinualPipeline : Pretrains the extractor on the first task.
+    backbones.from_timm : Makes the extractor for a pretrained network.
+    backbones.ConvNet : Backbone for small images.
+    backbones.image_files : Lists the images in a folder.
 
     Notes
     -----

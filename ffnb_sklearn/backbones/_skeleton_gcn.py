@@ -70,7 +70,7 @@ class SkeletonGCN(nn.Module):
 
     See Also
     --------
-    TorchFeatureExtractor : Turns this network into a transformer, and optionally trains it.
+    ffnb_sklearn.TorchFeatureExtractor : Turns this network into a transformer.
 
     Notes
     -----

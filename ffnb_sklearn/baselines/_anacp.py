@@ -21,12 +21,12 @@ _ROUNDING = 1e-10
 
 
 class AnaCP(PooledScatterClassifier):
-    """Analytic contrastive projection (AnaCP) [1]_.
+    """Analytic contrastive projection (AnaCP).
 
-    Samples are divided by their Euclidean norms. Each of several random layers gelu(x R) is mapped
-    by ridge regression to targets, one per class: the class means, moved apart. The mean of the
-    normalised projections passes a last random layer. Its ridge classifier is fitted to draws from
-    Gaussians of the class means and the pooled covariance.
+    AnaCP [1]_ divides samples by their Euclidean norms. Each of several random layers gelu(x R) is
+    mapped by ridge regression to targets, one per class: the class means, moved apart. The mean of
+    the normalised projections passes a last random layer. Its ridge classifier is fitted to draws
+    from Gaussians of the class means and the pooled covariance.
 
     Parameters
     ----------

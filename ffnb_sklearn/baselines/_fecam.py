@@ -13,12 +13,12 @@ __all__ = ["FeCAM"]
 
 
 class FeCAM(MomentClassifier):
-    """Feature covariance-aware metric (FeCAM) [1]_: Mahalanobis distances, a covariance per class.
+    """Feature covariance-aware metric (FeCAM): Mahalanobis distances, a covariance per class.
 
-    The covariance of a class is shrunk and divided by its standard deviations, which makes it a
-    correlation matrix. Samples and class means are divided by their Euclidean norms before the
-    distance. If no feature of the first call is negative, features are raised to `tukey_power`
-    before that.
+    FeCAM [1]_ shrinks the covariance of a class and divides it by its standard deviations, which
+    makes it a correlation matrix. Samples and class means are divided by their Euclidean norms
+    before the distance. If no feature of the first call is negative, features are raised to
+    `tukey_power` before that.
 
     Parameters
     ----------

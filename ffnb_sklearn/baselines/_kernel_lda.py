@@ -18,9 +18,9 @@ _N_DISTANT = 1000
 
 
 class KernelLDA(PooledScatterClassifier):
-    r"""Linear discriminant analysis on random Fourier features of a Gaussian kernel (KLDA) [1]_.
+    r"""Linear discriminant analysis on random Fourier features of a Gaussian kernel (KLDA).
 
-    The inner product of the features approximates the kernel
+    In KLDA [1]_ the inner product of the features approximates the kernel
     :math:`\exp(-\gamma \|x - x'\|^2)` [2]_. Their covariance is pooled, and all classes have the
     same prior.
 
@@ -71,7 +71,8 @@ class KernelLDA(PooledScatterClassifier):
     ----------
     .. [1] S. Momeni, S. Mazumder, B. Liu. "Continual Learning Using a Kernel-Based Method over
        Foundation Models". AAAI 2025.
-    .. [2] A. Rahimi, B. Recht. "Random Features for Large-Scale Kernel Machines". NeurIPS 2007.
+    .. [2] A. Rahimi, B. Recht. "Random Features for Large-Scale Kernel Machines". Advances in
+       Neural Information Processing Systems, 2007.
 
     Examples
     --------

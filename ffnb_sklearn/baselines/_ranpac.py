@@ -21,11 +21,12 @@ _LEARNED_SHARE = 0.8
 
 
 class RanPAC(PooledScatterClassifier):
-    """Ridge regression onto one-hot labels from random neurons (RanPAC) [1]_.
+    """Ridge regression onto one-hot labels from random neurons (RanPAC).
 
     The neurons are relu(x R), where R has standard normal entries and is never trained. As
-    published, each call chooses the ridge from 1e-8, 1e-7, ..., 1e8: a solution from 80 % of its
-    samples is judged by the squared error on the others. An eigendecomposition serves all ridges.
+    published [1]_, each call chooses the ridge from 1e-8, 1e-7, ..., 1e8: a solution from 80 % of
+    its samples is judged by the squared error on the others. An eigendecomposition serves all
+    ridges.
 
     Parameters
     ----------

@@ -12,10 +12,10 @@ __all__ = ["StreamingLDA"]
 
 
 class StreamingLDA(PooledScatterClassifier):
-    """Streaming linear discriminant analysis (SLDA) [1]_: class means and a pooled covariance.
+    """Streaming linear discriminant analysis (SLDA): class means and a pooled covariance.
 
     With the pooled covariance S, the regularised covariance is (1 - shrinkage) S + shrinkage I. All
-    classes have the same prior. The published update adds a sample at a time; the product of a
+    classes have the same prior. The published update [1]_ adds a sample at a time; the product of a
     whole call gives the same covariance in less time. The order of the samples does not matter.
 
     Parameters

@@ -77,9 +77,9 @@ class SkeletonDescriptor(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    SkeletonGCN : A network for skeletons, which learns its features.
-    load_sbu : Sequences of two interacting persons.
-    load_fpha : Sequences of hands.
+    backbones.SkeletonGCN : A network for skeletons, which learns its features.
+    datasets.load_sbu : Sequences of two interacting persons.
+    datasets.load_fpha : Sequences of hands.
 
     Notes
     -----

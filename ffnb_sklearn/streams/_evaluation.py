@@ -191,7 +191,7 @@ def evaluate_stream(
 
     See Also
     --------
-    StreamSummary : Means and deviations over several class orders.
+    streams.StreamSummary : Means and deviations over several class orders.
     AccuracyMatrixDisplay : Plot of the task-by-task accuracies.
     IncrementalAccuracyDisplay : Plot of the accuracy as the classes arrive.
 

@@ -1,9 +1,12 @@
 """The pages of the site: their code runs, and what they point at exists. Sphinx is not needed."""
 
+import ast
+import builtins
 import doctest
 import importlib
 import os
 import re
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +97,44 @@ def test_code_on_page_runs(page):
     result = doctest.testfile(str(DOCS / page), module_relative=False, encoding="utf-8")
     assert result.attempted > 0
     assert result.failed == 0
+
+
+def python_code(text):
+    """Return the doctests and the blocks of Python on a page, in their order."""
+    code = {}
+    block = r"^\.\. code-block:: python\n\n((?: {3}.*\n|\n)+)"
+    for match in re.finditer(block, text, flags=re.MULTILINE):
+        code[text.count("\n", 0, match.start())] = textwrap.dedent(match[1])
+    for example in doctest.DocTestParser().get_examples(text):
+        code[example.lineno] = example.source
+    return [code[line] for line in sorted(code)]
+
+
+def names_of_code(tree):
+    """Return the names that code reads, and the names that it defines or imports."""
+    read, defined = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            read.add(node.id)
+        elif isinstance(node, ast.Name):
+            defined.add(node.id)
+        elif isinstance(node, ast.arg):
+            defined.add(node.arg)
+        elif isinstance(node, ast.alias):
+            name = node.asname or node.name
+            defined.add(name.partition(".")[0])
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef | ast.ExceptHandler):
+            defined.add(node.name)
+    return read, defined
+
+
+@pytest.mark.parametrize("page", sorted(TEXTS))
+def test_code_on_page_imports_or_defines_what_it_uses(page):
+    known = set(dir(builtins))
+    for code in python_code(TEXTS[page]):
+        read, defined = names_of_code(ast.parse(code))
+        known |= defined
+        assert read <= known
 
 
 def test_pages_with_code_were_found():

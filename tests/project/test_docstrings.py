@@ -109,3 +109,24 @@ def test_examples_of_docstring_run(name):
 def test_members_were_found():
     assert {"FFNBClassifier.fit", "FFNBClassifier.as_published", "save"} <= {*MEMBERS, *NAMES}
     assert len(MEMBERS) > 40
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_related_names_are_links(name):
+    # Sphinx looks for a name in the module of the page, then from the root.
+    text = inspect.cleandoc(PUBLIC[name].__doc__)
+    (related,) = re.findall(r"(?s)See Also\n-+\n(.*?)(?:\n\n|$)", text) or [""]
+    for target in re.findall(r"(?m)^(\S+) :", related):
+        module = name.rpartition(".")[0]
+        in_module = f"{module}.{target}".removeprefix(".")
+        from_root = target.removeprefix("ffnb_sklearn.")
+        # The last word may be a method.
+        candidates = {in_module, from_root, from_root.rpartition(".")[0]}
+        assert candidates & PUBLIC.keys() or target.startswith("sklearn."), target
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_citation_of_a_docstring_becomes_a_list(name):
+    # A citation of one line that starts with an initial, as in "A. Einstein", becomes item A.
+    text = inspect.cleandoc(PUBLIC[name].__doc__)
+    assert re.findall(r"(?m)^\.\. \[\w+\] [A-Z]\. .*\n(?! )", text + "\n") == []

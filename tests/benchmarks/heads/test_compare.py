@@ -122,6 +122,22 @@ def test_report_compares_with_the_first_method_and_with_another_version(tmp_path
     assert methods == ["slda before", "ncm before", "slda", "ncm"]
 
 
+def test_page_shows_the_charts_of_each_group(tmp_path):
+    page, plots = tmp_path / "pages" / "page.md", tmp_path / "plots"
+    page.parent.mkdir()
+    plots.mkdir()
+    quick = ["--quick", "--sets", "iris", "--methods", "slda", "lda"]
+    slda, lda = compare.main([*quick, "--plots", str(plots), "--out", str(page)])
+    text = page.read_text(encoding="utf-8")
+    assert "](../plots/study_megabytes.png)" in text
+    assert "](../plots/study_seconds.png)" in text
+    stored = f"SLDA {slda['balanced']:.1f} at {slda['state_mb']:.3g}; "
+    assert stored in text
+    assert f"{lda['balanced']:.1f} at {lda['state_mb']:.3g}." in text
+    pictures = sorted(path.name for path in plots.iterdir())
+    assert pictures == ["study_megabytes.png", "study_seconds.png"]
+
+
 def test_runs_of_an_earlier_file_are_not_made_again(tmp_path, monkeypatch):
     path = tmp_path / "runs.csv"
     arguments = ["--sets", "wine", "--seeds", "0", "1", "--methods", "ncm"]
