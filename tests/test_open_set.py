@@ -532,7 +532,7 @@ def test_a_sample_of_a_new_class_is_right_if_it_is_predicted_as_unknown():
     )
     # The first batch of ten, of the twenty rows of each class.
     is_new = np.tile(np.repeat([True, False], 10), 8)[10:]
-    assert result.is_correct[is_new].mean() > 0.9
+    assert result.is_correct[is_new].mean() > 0.8
     plain = evaluate_prequential(small(), X[order], NAMES[CODES[order]], batch_size=10)
     assert not plain.is_correct[is_new].any()
 
