@@ -43,8 +43,8 @@ __all__ = ["GaussianDistances", "fit_distances"]
 # on hold-outs of 16 sets is within 0.02 of that of the best factor of each.
 _OWN_TEMPERATURE = 0.016
 
-# Samples, or entries of the own axes, from which on single precision saves time. The axes of 33 MB
-# leave the caches of a processor, so a single sample needs as long as reading them from memory.
+# Samples, or entries of the own axes, from which on single precision saves time. So many entries,
+# 33 MB, exceed most caches, and a single sample takes as long as reading them from memory.
 _MANY_SAMPLES = 64
 _MANY_ENTRIES = 2**22
 
