@@ -1,7 +1,6 @@
 """A label for samples of unknown classes, around a classifier that learns class by class."""
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 from copy import copy
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -19,6 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ._base.callbacks import CallbackSupportMixin, sub_estimator_task, with_callbacks
+from ._base.copies import learn_in_draft
 from ._base.open_set import ScoreDistributions, left_out_scores
 from ._inputs.arrays import as_numpy, in_library_of, in_memory
 from ._inputs.labels import check_labels, check_targets
@@ -179,28 +179,19 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         self._check_targets(y, classes, known)
         params = self._route("partial_fit", sample_weight)
         params["classes"] = classes
-        self._learn(estimator, "partial_fit", X, y, params)
+        learn_in_draft(estimator, lambda draft: self._learn(draft, "partial_fit", X, y, params))
         # No call may follow, because it could fail.
         self.estimator_ = estimator
         return self
 
-    def _learn(self, estimator, method, X, y, params):
-        """Let an estimator learn; it is unchanged if a callback fails afterwards."""
-        with ExitStack() as undo:
-            self._learn_with_callbacks(estimator, method, X, y, params, undo)
-            # Nothing has failed.
-            undo.pop_all()
-
     @with_callbacks
-    def _learn_with_callbacks(self, estimator, method, X, y, params, undo):
-        """Let an estimator learn as a task of its own; `undo` gets the way back."""
+    def _learn(self, estimator, method, X, y, params):
+        """Let an estimator learn as a task of its own."""
         context = self._init_callback_context(method, max_subtasks=1)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        attributes = dict(vars(estimator))
         with sub_estimator_task(context, f"{method}-estimator", self, estimator, X, y):
             learn = getattr(estimator, method)
             learn(X, y, **params)
-            undo.callback(setattr, estimator, "__dict__", attributes)
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
 
     def _unfitted_clone(self):

@@ -4,9 +4,10 @@ from copy import copy, deepcopy
 
 from sklearn.frozen import FrozenEstimator
 
+from .._inputs.locks import exclusive
 from .._inputs.seeds import advance
 
-__all__ = ["learn_in_copies", "replace_fitted"]
+__all__ = ["learn_in_copies", "learn_in_draft", "replace_fitted"]
 
 
 def learn_in_copies(pipeline, changed, call):
@@ -41,6 +42,18 @@ def _copy_of_step(step, memo):
             "cannot be copied in sklearn.frozen.FrozenEstimator."
         )
         raise
+
+
+@exclusive
+def learn_in_draft(estimator, call):
+    """Let a call change a copy of an estimator, then take all attributes of the copy at once.
+
+    The methods of the estimator replace its attributes and never change them.
+    """
+    draft = copy(estimator)
+    call(draft)
+    # No call may follow, because it could fail.
+    estimator.__dict__ = vars(draft)
 
 
 def replace_fitted(estimator, stale, learned, *, random_state=None):

@@ -9,7 +9,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ffnb_sklearn._base.copies import learn_in_copies, replace_fitted
+from ffnb_sklearn._base.copies import learn_in_copies, learn_in_draft, replace_fitted
+from ffnb_sklearn.exceptions import ConcurrentLearningError
 
 X = np.array([[0.0], [2.0]])
 
@@ -60,3 +61,25 @@ def test_copies_share_callbacks():
     learn_in_copies(pipeline, [step], lambda draft: None)
     assert pipeline[0] is not step
     assert pipeline[0]._skl_callbacks[0] is step._skl_callbacks[0]
+
+
+def test_a_draft_that_fails_leaves_the_estimator():
+    scaler = StandardScaler().fit(X)
+    attributes = vars(scaler).copy()
+
+    def fail(draft):
+        draft.fit(X[:1])
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        learn_in_draft(scaler, fail)
+    assert vars(scaler) == attributes
+    learn_in_draft(scaler, lambda draft: draft.fit(X[1:]))
+    assert scaler.mean_ == 2.0
+
+
+def test_nothing_else_changes_the_estimator_of_a_draft():
+    scaler = StandardScaler()
+    with pytest.raises(ConcurrentLearningError):
+        learn_in_draft(scaler, lambda draft: learn_in_draft(scaler, lambda other: other.fit(X)))
+    assert not hasattr(scaler, "mean_")
