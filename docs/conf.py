@@ -20,6 +20,7 @@ extensions = [
     "api_groups",
     "line_ends",
     "mathml",
+    "pictures",
     "matplotlib.sphinxext.plot_directive",
     "myst_parser",
     "numpydoc",
