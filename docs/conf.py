@@ -4,6 +4,7 @@ README.md has the command that builds the site.
 """
 
 import sys
+from importlib.metadata import metadata
 from pathlib import Path
 
 import ffnb_sklearn
@@ -19,6 +20,7 @@ extensions = [
     "api_groups",
     "line_ends",
     "mathml",
+    "pictures",
     "matplotlib.sphinxext.plot_directive",
     "myst_parser",
     "numpydoc",
@@ -78,6 +80,9 @@ copybutton_prompt_is_regexp = True
 html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_title = "ffnb_sklearn"
+# Address of the site, for canonical links: pyproject.toml has it as soon as there is one.
+project_urls = [entry.split(", ") for entry in metadata("ffnb_sklearn").get_all("Project-URL")]
+html_baseurl = dict(project_urls).get("Documentation", "")
 html_favicon = "_static/logo.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]

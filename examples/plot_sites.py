@@ -73,6 +73,7 @@ colors = ["lightgrey"] * 4 + ["tab:blue"] * 3 + ["tab:orange"]
 bars = axes.barh(list(accuracies), list(accuracies.values()), color=colors)
 axes.bar_label(bars, fmt="%.1f", padding=3)
 axes.invert_yaxis()
+axes.set_title("Four sites alone, and merged one after the other")
 axes.set(xlabel="accuracy on all ten digits, %", xlim=(0, 108))
 
 if len(sys.argv) > 1:

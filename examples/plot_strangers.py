@@ -95,11 +95,12 @@ figure, (left, right) = plt.subplots(
     1, 2, figsize=(8, 3.4), layout="constrained", width_ratios=[3, 1.4]
 )
 positions = np.arange(len(SIZES))
+on_white = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
 colours = {"one threshold": "#9AA5B1", "OpenSetClassifier": "#0072B2"}
 for number, way in enumerate(ways):
     heights = [100 * np.mean(alarms[way][size]) for size in SIZES]
     bars = left.bar(positions + 0.4 * number - 0.2, heights, 0.38, color=colours[way], label=way)
-    left.bar_label(bars, fmt="%.1f", fontsize="small", padding=2)
+    left.bar_label(bars, fmt="%.1f", fontsize="small", padding=3, bbox=on_white)
     found = right.bar(number, 100 * np.mean(strangers_found[way]), 0.7, color=colours[way])
     right.bar_label(found, fmt="%.0f", fontsize="small", padding=2)
 left.axhline(100 * RATE, color="black", linewidth=1, linestyle="--", label="rate asked for")
