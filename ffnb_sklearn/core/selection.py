@@ -331,11 +331,12 @@ class GaussianDensities:
         self._inputs = inputs.weigh_blocks(Blocks(n_inputs, 0), 1.0)
         self._covariances = _class_covariances(inputs)
         draws = normal_draws(inputs.seed, n_inputs, inputs.means.device)
+        halves = draws[: len(draws) // 2]
         self._samples = {}
         self._opponents = {}
         for c in left_out.classes:
             root = symmetric_root(self._covariances[c])
-            self._samples[c] = draws @ root
+            self._samples[c] = halves @ root
             _, self._opponents[c] = left_out.nearest(c, metric)
         weights = inputs.weights[:, None, None]
         pooled = (weights * self._covariances).sum(0) / weights.sum()
@@ -373,16 +374,16 @@ class GaussianDensities:
         margins = []
         for c, samples in self._samples.items():
             opponents = self._opponents[c]
-            gaps = samples + (means[c] - means[opponents])[:, None]
+            differences = means[c] - means[opponents]
             # The part of a sample's outer product that S holds through the pooled covariance.
             growth = counts[c] / (counts[c] - 1.0)
             in_shared = shrinkage * growth / counts.sum()
-            from_others = distances_from_others(factors[opponents], gaps, samples, in_shared)
+            from_others = distances_from_others(factors[opponents], differences, samples, in_shared)
             from_others += log_determinants[opponents, None]
             from_own = left_out_distances(
                 samples, self._covariances[c], counts[c], shrinkage, shared, in_shared
             )
-            margins.append(0.5 * (from_others - from_own).T)
+            margins.append(0.5 * (from_others - from_own.repeat(2)).T)
         return margins
 
 
@@ -417,27 +418,33 @@ def left_out_distances(
 
 
 def distances_from_others(
-    factors: torch.Tensor, gaps: torch.Tensor, samples: torch.Tensor, in_shared: torch.Tensor
+    factors: torch.Tensor, differences: torch.Tensor, samples: torch.Tensor, in_shared: torch.Tensor
 ) -> torch.Tensor:
     r"""Return distances g from other classes, whose covariances S lose a sample z each.
 
     .. math:: g^\top S^{-1} g + \frac{h \, (z^\top S^{-1} g)^2}{1 - h l} + \log (1 - h l) , \qquad
-              l = z^\top S^{-1} z
+              g = z + \delta , \qquad l = z^\top S^{-1} z
 
     up to log det S, where h, `in_shared`, is the factor of :math:`z z^\top` in S. `factors` are the
-    Cholesky factors of the k matrices S, `gaps` has the shape (k, n_samples, d), and `samples`
-    (n_samples, d).
+    Cholesky factors of the k matrices S, `differences`, of shape (k, d), are the deviations
+    :math:`\delta` of the mean of the class from other means, and `samples` has the shape
+    (n_samples, d). The result has the samples z, then their mirror images -z, in its columns.
     """
     samples_of_all = samples.expand(len(factors), -1, -1)
-    white_gaps = torch.linalg.solve_triangular(factors, gaps.mT, upper=False)
-    white_samples = torch.linalg.solve_triangular(factors, samples_of_all.mT, upper=False)
-    distances: torch.Tensor = white_gaps.square().sum(-2)
-    products = torch.linalg.vecdot(white_gaps, white_samples, dim=-2)
+    columns = torch.cat([samples_of_all, differences[:, None]], dim=1).mT
+    white = torch.linalg.solve_triangular(factors, columns, upper=False)
+    white_samples = white[..., :-1]
+    white_differences = white[..., -1:]
     lengths = white_samples.square().sum(-2)
+    lengths = torch.cat([lengths, lengths], dim=1)
+    products = (white_differences.mT @ white_samples)[:, 0]
+    products = torch.cat([products, -products], dim=1)
+    products_with_gaps = lengths + products
+    gap_lengths: torch.Tensor = products_with_gaps + products
+    gap_lengths += white_differences.square().sum(-2)
     remainders = (1.0 - in_shared * lengths).clamp_min(LEAST_SHARE)
-    distances += in_shared * products.square() / remainders
-    distances += remainders.log()
-    return distances
+    grown = in_shared * products_with_gaps.square() / remainders
+    return gap_lengths + grown + remainders.log()
 
 
 def _class_covariances(gaussians: ClassGaussians) -> torch.Tensor:

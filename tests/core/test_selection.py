@@ -627,20 +627,21 @@ def test_distances_from_other_classes_are_those_without_the_sample():
     roots = rng.standard_normal((3, 5, 5))
     covariances = roots @ roots.transpose(0, 2, 1) + 2.0 * np.eye(5)
     samples = rng.standard_normal((4, 5))
-    means = rng.standard_normal((3, 5))
-    gaps = samples - means[:, None]
+    differences = rng.standard_normal((3, 5))
     in_shared = 0.1
 
     found = distances_from_others(
         torch.linalg.cholesky(torch.as_tensor(covariances)),
-        torch.as_tensor(gaps),
+        torch.as_tensor(differences),
         torch.as_tensor(samples),
         torch.tensor(in_shared, dtype=torch.float64),
     )
 
-    for c, i in product(range(3), range(4)):
-        without = covariances[c] - in_shared * np.outer(samples[i], samples[i])
-        expected = gaps[c, i] @ np.linalg.solve(without, gaps[c, i])
+    mirrored = np.concatenate([samples, -samples])
+    for c, i in product(range(3), range(8)):
+        gap = mirrored[i] + differences[c]
+        without = covariances[c] - in_shared * np.outer(mirrored[i], mirrored[i])
+        expected = gap @ np.linalg.solve(without, gap)
         expected += np.linalg.slogdet(without)[1] - np.linalg.slogdet(covariances[c])[1]
         assert_allclose(found[c, i], expected, rtol=1e-9)
 
