@@ -477,8 +477,9 @@ def _foreground_probabilities(learner, state, X):
     if not is_background.any():
         return 1.0
     for_equal_priors = learner._clone_in_state(state, priors="uniform")
+    probabilities = as_numpy(for_equal_priors.predict_proba(X), "probabilities")
     columns = np.searchsorted(state.classes, state.arrived[is_background])
-    return 1.0 - for_equal_priors.predict_proba(X)[:, columns].sum(axis=1)
+    return 1.0 - probabilities[:, columns].sum(axis=1)
 
 
 def _path_and_learner(estimator):
