@@ -87,6 +87,9 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
     As long as no class has two different samples, nothing is predicted as unknown. Samples of
     background classes, whose prior is 0, are predicted as unknown.
 
+    Tools that know the labels in y alone drop or refuse `unknown_label`: `BaggingClassifier`,
+    `VotingClassifier`, `CalibratedClassifierCV`, and `cross_val_predict` of probabilities.
+
     The user guide ("Unknown classes") has the formulas and their sources, and tells how far the
     rate is kept. Samples that are classified wrongly are more often predicted as unknown.
 
