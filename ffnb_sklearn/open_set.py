@@ -462,8 +462,10 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         return getattr(self.estimator_, name)
 
     def __sklearn_is_fitted__(self):
-        """Whether anything has been learned."""
-        return "estimator_" in vars(self)
+        """Whether anything has been learned, and not all of it forgotten."""
+        if "estimator_" not in vars(self):
+            return False
+        return self.estimator_.__sklearn_is_fitted__()
 
     def __sklearn_tags__(self):
         """Return scikit-learn's tags, with those of the estimator for its input."""
