@@ -87,6 +87,9 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
     As long as no class has two different samples, nothing is predicted as unknown. Samples of
     background classes, whose prior is 0, are predicted as unknown.
 
+    Tools that know the labels in y alone drop or refuse `unknown_label`: `BaggingClassifier`,
+    `VotingClassifier`, `CalibratedClassifierCV`, and `cross_val_predict` of probabilities.
+
     The user guide ("Unknown classes") has the formulas and their sources, and tells how far the
     rate is kept. Samples that are classified wrongly are more often predicted as unknown.
 
@@ -450,8 +453,10 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         return getattr(self.estimator_, name)
 
     def __sklearn_is_fitted__(self):
-        """Whether anything has been learned."""
-        return "estimator_" in vars(self)
+        """Whether anything has been learned, and not all of it forgotten."""
+        if "estimator_" not in vars(self):
+            return False
+        return self.estimator_.__sklearn_is_fitted__()
 
     def __sklearn_tags__(self):
         """Return scikit-learn's tags, with those of the estimator for its input."""
@@ -468,8 +473,9 @@ def _foreground_probabilities(learner, state, X):
     if not is_background.any():
         return 1.0
     for_equal_priors = learner._clone_in_state(state, priors="uniform")
+    probabilities = as_numpy(for_equal_priors.predict_proba(X), "probabilities")
     columns = np.searchsorted(state.classes, state.arrived[is_background])
-    return 1.0 - for_equal_priors.predict_proba(X)[:, columns].sum(axis=1)
+    return 1.0 - probabilities[:, columns].sum(axis=1)
 
 
 def _path_and_learner(estimator):

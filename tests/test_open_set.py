@@ -21,6 +21,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 from sklearn.utils import estimator_checks
+from sklearn.utils.validation import check_is_fitted
 
 from ffnb_sklearn import (
     FFNBClassifier,
@@ -312,7 +313,7 @@ def test_a_float_as_unknown_label_rounds_no_label_in_the_score():
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "score_samples"])
 def test_tensors_in_give_tensors_out_where_scikit_learn_dispatches(method, monkeypatch):
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")
-    clf = learned(open_set(), [0, 1])
+    clf = learned(open_set(small(priors={0: 1.0, 1: 1.0, 2: 0.0})), [0, 1, 2])
     expected = getattr(clf, method)(X)
     rows = torch.tensor(X)
     with config_context(array_api_dispatch=True):
@@ -451,6 +452,20 @@ def test_it_is_not_fitted_at_first():
         clf.score(X, CODES)
     assert not hasattr(clf, "classes_")
     assert not hasattr(clf, "n_features_in_")
+
+
+def test_it_is_not_fitted_after_all_classes_were_forgotten():
+    clf = learned(open_set(), [0, 1])
+    clf.forget([0, 1])
+    with pytest.raises(NotFittedError, match="This OpenSetClassifier instance is not fitted"):
+        clf.predict(X)
+    # So a pipeline fits its transformers again.
+    pipeline = make_continual_pipeline(Normalizer(), clf)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(pipeline)
+    # The new labels may be of another kind.
+    clf.set_params(unknown_label="?")
+    assert_array_equal(learned(clf, [3], y=NAMES[CODES]).classes_, ["?", NAMES[3]])
 
 
 def test_copies_are_independent():

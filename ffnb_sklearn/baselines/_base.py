@@ -5,6 +5,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -62,9 +63,11 @@ class Batch(NamedTuple):
 
 def class_sums(values, codes):
     """Return the sums of some values of each sample over the samples of each class."""
-    numbers = np.arange(codes.max() + 1)
-    is_member = numbers[:, np.newaxis] == codes
-    return is_member.astype(np.float64) @ values
+    n_samples = len(codes)
+    ones = np.ones(n_samples)
+    # Column i has a single entry, in the row of the class of sample i.
+    is_member = sparse.csc_array((ones, codes, np.arange(n_samples + 1)))
+    return is_member @ values
 
 
 def seeded_generator(random_state):

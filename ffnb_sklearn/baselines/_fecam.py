@@ -1,11 +1,13 @@
 """FeCAM: a normalised Mahalanobis distance to each class."""
 
+import warnings
 from numbers import Real
 from typing import ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from ..core.messages import level_of_user
 from ._base import MomentClassifier, class_sums
 from ._linear_algebra import add_to_diagonal, inverse_root, unit_rows
 
@@ -29,7 +31,8 @@ class FeCAM(MomentClassifier):
         Multiple of the mean covariance that is added to the other entries; the default is the
         published value.
     tukey_power : float, default=0.5
-        Power of non-negative features, in (0, 1]; the default is the published value.
+        Power of non-negative features, in (0, 1]; the default is the published value. If later
+        calls have negative features, these count as 0, with a warning.
 
     Attributes
     ----------
@@ -108,6 +111,14 @@ class FeCAM(MomentClassifier):
         """Return samples raised to the power."""
         if self.power_ == 1.0:
             return X
+        if X.min() < 0.0:
+            warnings.warn(
+                "X has negative features, which count as 0: the first call had none, so features "
+                f"are raised to the power {self.power_:.3g}. Set tukey_power=1 before the first "
+                "call.",
+                UserWarning,
+                stacklevel=level_of_user(),
+            )
         return np.maximum(X, 0.0) ** self.power_
 
     def _start_moments(self, n_columns):

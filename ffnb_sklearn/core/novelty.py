@@ -239,7 +239,7 @@ class RelativeDistances:
         class_weights = as_tensor(self.weights, device=x.device)
         n = class_weights[classes]
         total = class_weights.sum()
-        scatter = weights * n / (n - weights)
+        scatter = weights * (n / (n - weights))
         in_pooled = self.shrinkage * scatter / total
         in_class = in_pooled + (1.0 - self.shrinkage) * scatter / n
         to_own = self._to_class(x, classes)

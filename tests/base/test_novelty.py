@@ -414,6 +414,14 @@ def test_sample_weights_count():
     assert model.novelty_threshold(0.2) != plain.novelty_threshold(0.2)
 
 
+@pytest.mark.parametrize(("size", "moderate_size"), [(1e-200, 1e-100), (1e200, 1e100)])
+def test_weights_of_any_size_have_a_threshold(size, moderate_size):
+    model = estimator(novelty=True).fit(X, CODES, np.full(len(X), size))
+    moderate = estimator(novelty=True).fit(X, CODES, np.full(len(X), moderate_size))
+    threshold = model.novelty_threshold(0.05)
+    assert threshold == pytest.approx(moderate.novelty_threshold(0.05), rel=1e-9)
+
+
 @pytest.mark.parametrize("form", [np.asarray, csr_array, wide], ids=["dense", "sparse", "wide"])
 def test_rows_that_occur_five_times_are_left_out_together(form):
     A, B, a, _ = DIGITS

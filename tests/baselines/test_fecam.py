@@ -55,3 +55,13 @@ def test_constant_features_need_no_ridge():
     head = FeCAM(alpha1=0.0, alpha2=0.0).fit(np.hstack([X, constant]), y)
     scores = head.decision_function(np.hstack([X_test, constant[: len(X_test)]]))
     assert np.isfinite(scores).all()
+
+
+def test_negative_features_after_others_are_warned_of():
+    X, y, X_test, _ = five_classes()
+    head = FeCAM().fit(np.abs(X), y)
+    with pytest.warns(UserWarning, match="negative features, which count as 0"):
+        scores = head.decision_function(-np.abs(X_test))
+    assert_array_equal(scores, head.decision_function(np.zeros_like(X_test)))
+    with pytest.warns(UserWarning, match="negative features, which count as 0"):
+        head.partial_fit(-np.abs(X), y)
