@@ -87,7 +87,7 @@ def test_few_left_out_samples_are_shrunk_to_those_of_all_classes():
 def test_scores_of_larger_models_are_more_important():
     # Importances 1, 1, 4 and 1, 9.
     scores = [[-0.9, -0.5, -0.4], [-0.7, -0.3]]
-    sizes = [np.array([3.0, 3.0, 6.0]), np.array([2.0, 6.0])]
+    sizes = [np.sqrt([1.0, 1.0, 2.0]), np.sqrt([1.0, 3.0])]
     distributions = ScoreDistributions.from_left_out(left_out(*scores, learned_weights=sizes))
     assert_allclose(distributions.n_samples, [2.0, 1.0 / 0.82])
     shares = distributions.shares_below(np.array([-0.45]), 0.0)
@@ -239,7 +239,7 @@ def test_the_rate_holds_for_classes_that_grow_in_small_calls():
         clf.partial_fit(digits[rows], y[rows])
     labels = known_labels(y[test], range(8))
     predicted = clf.predict(digits[test])
-    assert 0.02 < false_alarm_rate(labels, predicted) < 0.1
+    assert 0.025 < false_alarm_rate(labels, predicted) < 0.1
     assert unknown_recall(labels, predicted) > 0.6
 
 
