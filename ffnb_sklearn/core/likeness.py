@@ -1,9 +1,9 @@
 """Likeness of left-out samples to the classes learned, and a threshold for new samples.
 
 If asked for, a class keeps the likeness of its samples, each to a model that has not learned it.
-The threshold for a rate of false alarms is a quantile of the values of all classes.
-Further samples and classes raise the likeness of samples learned before, so values that were
-computed when samples of total weight N were learned have the weight :math:`N^4`
+The threshold for a rate of false alarms is a quantile of the values of all classes. Further samples
+and classes change the likeness of samples learned before, so values that were computed when samples
+of total weight N were learned have the weight :math:`N^4`
 (docs/theory/default.rst, "Samples of no class learned").
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 
 from .device import Array
 
-# Exponent of N. With 2, classes of 50 samples that grow in 30 calls have a tenth of the false alarms
-# asked for (docs/user_guide/open_set.rst).
+# Exponent of N. With 2, classes of 50 samples that grow in 30 calls have a tenth of the false
+# alarms asked for (docs/user_guide/open_set.rst).
 _EXPONENT = 4
 
 # Most values that a class keeps.
