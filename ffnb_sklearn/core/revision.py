@@ -64,7 +64,7 @@ def subtract_samples(model: Model, task: Task, numbers: Sequence[int]) -> tuple[
 
     The classes of the samples are numbered from 0; `numbers` has their numbers in the model. The
     moments of classes of which nothing remains stay, for `forget_classes`. The classes lose their
-    left-out likeness, whose quantiles do not tell which of them a sample has shaped.
+    left-out likeness, whose values do not tell which of them a sample has shaped.
     """
     blank = replace(model, moments=(), inputs_past=None, earlier=None)
     moments = list(model.moments)
