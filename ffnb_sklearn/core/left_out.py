@@ -1,6 +1,6 @@
 """Likeness (`RelativeDistances`) of the samples of a task to the model without each of them.
 
-A class keeps quantiles of it. Shrinkage and ridge are still those of all samples.
+A class keeps the values, or quantiles of them. Shrinkage and ridge are still those of all samples.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def left_out_likeness(
     """Return the left-out likeness of all classes, given the models before and after a task.
 
     `last_features` is the argument of `updated_moments` of this name. The likeness is computed for
-    a fair choice of distinct samples of the task, and pooled with the quantiles of their classes.
+    a fair choice of distinct samples of the task, and pooled with the values of their classes.
     Samples that make up a whole class are excluded.
     """
     n_classes = len(learned.moments)
@@ -53,14 +53,15 @@ def left_out_likeness(
     left_out += [LeftOutLikeness()] * n_missing
     chosen_classes = classes[chosen]
     chosen_weights = weights[chosen]
-    for label in np.unique(classes):
+    for label in np.unique(chosen_classes):
         members = chosen_classes == label
-        added = LeftOutLikeness.of(values[members], chosen_weights[members], learned_weight)
-        if label < len(before.left_out):
-            task_weight = float(weights[classes == label].sum())
-            summands = [(left_out[label], before.moments[label].weight), (added, task_weight)]
-            added = pooled_likeness(summands)
-        left_out[label] = added
+        member_weights = chosen_weights[members]
+        # The samples that were chosen stand for all samples of the class in the task.
+        task_weight = weights[classes == label].sum()
+        represented = member_weights * (task_weight / member_weights.sum())
+        learned_weights = np.full(len(represented), learned_weight)
+        added = LeftOutLikeness.of(values[members], represented, learned_weights)
+        left_out[label] = pooled_likeness([left_out[label], added])
     return tuple(left_out)
 
 

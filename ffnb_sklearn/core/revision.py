@@ -67,7 +67,7 @@ def subtract_samples(
     Also return the numbers of the classes of which nothing remains, and of those of which only
     rounding remains. The classes of the samples are numbered from 0; `numbers` has their numbers in
     the model. The moments of classes of which nothing remains stay, for `forget_classes`. The
-    classes lose their left-out likeness, whose quantiles do not tell which of them a sample has
+    classes lose their left-out likeness, whose values do not tell which of them a sample has
     shaped.
     """
     blank = replace(model, moments=(), inputs_past=None, earlier=None)
@@ -170,14 +170,8 @@ def join_classes(model: Model, groups: Sequence[Sequence[int]], *, device: torch
 
 def _join_left_out(model: Model, group: Sequence[int]) -> LeftOutLikeness:
     """Return the left-out likeness of a group of classes."""
-    summands = []
-    for number in group:
-        if number < len(model.left_out):
-            weight = model.moments[number].weight
-            summands.append((model.left_out[number], weight))
-    if len(summands) == 1:
-        return summands[0][0]
-    return pooled_likeness(summands)
+    n_stored = len(model.left_out)
+    return pooled_likeness([model.left_out[number] for number in group if number < n_stored])
 
 
 @plain_torch
@@ -224,10 +218,10 @@ def _merge_left_out(
     first: Model, second: Model, positions: Sequence[int]
 ) -> tuple[LeftOutLikeness, ...]:
     """Return the left-out likeness of the classes of both models, up to the last that has any."""
-    summands = defaultdict[int, list[tuple[LeftOutLikeness, float]]](list)
+    summands = defaultdict[int, list[LeftOutLikeness]](list)
     for model, numbers in ((first, range(len(first.moments))), (second, positions)):
-        for number, values, moments in zip(numbers, model.left_out, model.moments, strict=False):
-            summands[number].append((values, moments.weight))
+        for number, likeness in zip(numbers, model.left_out, strict=False):
+            summands[number].append(likeness)
     n_classes = max(summands, default=-1) + 1
     return tuple(pooled_likeness(summands[number]) for number in range(n_classes))
 

@@ -213,6 +213,8 @@ def _check_model(state):
     _require(len(model.moments) == len(state.arrived), "moments", "one per class")
     for moments in model.moments:
         _check_moments(moments, n_features)
+    for likeness in model.left_out:
+        _check_left_out(likeness)
 
 
 def _check_moments(moments, n_features):
@@ -224,6 +226,16 @@ def _check_moments(moments, n_features):
     has_weight = min(weights) > 0.0 and math.isfinite(max(weights))
     is_positive = has_weight and (moments.residual >= 0.0).all()
     _require(is_positive, "moments", "positive")
+
+
+def _check_left_out(likeness):
+    """Raise unless the left-out likeness of a class are numbers with positive weights."""
+    shape = (len(likeness.values),)
+    for array in (likeness.values, likeness.weights, likeness.learned_weights):
+        is_vector = array.dtype == np.float64 and array.shape == shape
+        _require(is_vector and np.isfinite(array).all(), "left_out", "vectors of one length")
+    is_positive = (likeness.weights > 0.0).all() and (likeness.learned_weights > 0.0).all()
+    _require(is_positive, "left_out", "of positive weights")
 
 
 def _check_extractor(extractor, budget):

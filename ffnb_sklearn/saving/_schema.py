@@ -205,7 +205,8 @@ RECORDS = {
         },
     ),
     "LeftOutLikeness": RecordNames(
-        LeftOutLikeness, {"values": "values", "learned_weight": "learned_weight"}
+        LeftOutLikeness,
+        {"values": "values", "weights": "weights", "learned_weights": "learned_weights"},
     ),
     "NaiveNetwork": RecordNames(
         NaiveNetwork,

@@ -39,9 +39,12 @@ def test_classes_without_new_samples_keep_their_likeness():
 
     assert first is before.left_out[0]
     assert [len(second.values), len(third.values)] == [16, 8]
-    weights = [moments.weight for moments in learned.moments]
-    assert_allclose(third.learned_weight, sum(weights))
-    earlier, old_weight = before.left_out[1].learned_weight, before.moments[1].weight
-    now, new_weight = sum(weights), weights[1] - old_weight
-    mean_square = (old_weight * earlier**2 + new_weight * now**2) / weights[1]
-    assert_allclose(second.learned_weight, np.sqrt(mean_square))
+    weights = np.array([moments.weight for moments in learned.moments])
+    assert_allclose(third.learned_weights, weights.sum())
+    assert_allclose(third.weights.sum(), weights[2])
+    earlier_weight = before.left_out[1].learned_weights[0]
+    is_earlier = np.isclose(second.learned_weights, earlier_weight)
+    assert_array_equal(second.values[is_earlier], before.left_out[1].values)
+    assert_allclose(second.learned_weights[~is_earlier], weights.sum())
+    assert_allclose(second.weights[is_earlier].sum(), before.moments[1].weight)
+    assert_allclose(second.weights.sum(), weights[1])

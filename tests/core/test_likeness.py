@@ -1,40 +1,56 @@
-"""Left-out likeness that is pooled: the weights of values from models of any size."""
+"""Left-out likeness: the importance of values from models of any size."""
 
 import numpy as np
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core.likeness import LeftOutLikeness, likeness_threshold, pooled_likeness
 
 
-def test_the_order_of_pooling_does_not_change_weights():
-    # The second and third part are pooled first, or the first and second part.
-    parts = [(LeftOutLikeness(np.array([-1.0 - n]), 10.0 * (n + 1)), 2.0 + n) for n in range(3)]
-
-    def pooled(some):
-        return pooled_likeness(some), sum(weight for _, weight in some)
-
-    at_once = pooled_likeness(parts)
-    assert_allclose(at_once.learned_weight, np.sqrt((2 * 100 + 3 * 400 + 4 * 900) / 9))
-    for turns in ([pooled(parts[:2]), parts[2]], [parts[0], pooled(parts[1:])]):
-        assert_allclose(pooled_likeness(turns).learned_weight, at_once.learned_weight)
+def likeness(values, weight, learned_weight):
+    """Return values of one weight, from models of one size."""
+    n_values = len(values)
+    return LeftOutLikeness.of(
+        np.array(values), np.full(n_values, weight), np.full(n_values, learned_weight)
+    )
 
 
-def test_parts_without_values_do_not_count():
-    values = LeftOutLikeness(np.array([-2.0, -1.0]), 7.0)
-    pooled = pooled_likeness([(LeftOutLikeness(), 5.0), (values, 2.0)])
-    assert pooled.values.tolist() == [-2.0, -1.0]
-    assert_allclose(pooled.learned_weight, 7.0)
-    assert pooled_likeness([(LeftOutLikeness(), 5.0)]).learned_weight == 0.0
-    assert pooled_likeness([]).learned_weight == 0.0
+def test_pooled_values_are_sorted_with_their_weights():
+    pooled = pooled_likeness([likeness([-1.0, -4.0], 2.0, 10.0), likeness([-3.0], 5.0, 20.0)])
+    assert_array_equal(pooled.values, [-4.0, -3.0, -1.0])
+    assert_array_equal(pooled.weights, [2.0, 5.0, 2.0])
+    assert_array_equal(pooled.learned_weights, [10.0, 20.0, 10.0])
+    assert_allclose(pooled.importances(), [0.125, 5.0, 0.125])
+    assert_allclose(pooled.importances(10.0), [2.0, 80.0, 2.0])
+
+
+def test_many_values_become_quantiles_of_equal_importance():
+    early = likeness(np.linspace(-4.0, -3.0, 90), 1.0, 10.0)
+    late = likeness(np.linspace(-2.0, -1.0, 60), 1.0, 20.0)
+    pooled = pooled_likeness([early, late])
+    assert len(pooled.values) == 100
+    # Importances of 90 and 60 * 16.
+    assert np.mean(pooled.values < -2.5) == np.round(90 / 1050, 2)
+    assert_allclose(pooled.weights, 1.5)
+    assert_allclose(pooled.learned_weights, 20.0 * ((90 / 16 + 60) / 150) ** 0.25)
+    assert_allclose(pooled.importances(20.0).sum(), 90 / 16 + 60)
+
+
+def test_no_values():
+    empty = pooled_likeness([])
+    for each in (empty, pooled_likeness([empty, LeftOutLikeness()]), empty.scale_weights(0.5)):
+        assert len(each.values) == len(each.importances()) == 0
+    assert likeness_threshold([empty], np.ones(1), 0.5) is None
+    assert likeness_threshold([], np.ones(0), 0.5) is None
 
 
 def test_weights_of_any_size_leave_thresholds_finite():
     for weight in (1e-290, 1e290):
-        early = LeftOutLikeness(np.array([-4.0, -3.0]), weight)
-        late = LeftOutLikeness(np.array([-2.0, -1.0]), 3.0 * weight)
-        pooled = pooled_likeness([(early, 5.0 * weight), (late, weight)])
-        assert_allclose(pooled.learned_weight, weight * np.sqrt((5 + 9) / 6))
-        # Of the weights 1 and 9 the early values have a tenth.
+        early = likeness([-4.0, -3.0], weight, weight)
+        late = likeness([-2.0, -1.0], weight, 2.0 * weight)
         shares = np.array([0.5, 0.5])
-        assert likeness_threshold([early, late], shares, 0.09) == -3.0
-        assert likeness_threshold([early, late], shares, 0.11) == -2.0
+        # The early values have a 17th of the importance.
+        assert likeness_threshold([early, late], shares, 0.05) == -3.0
+        assert likeness_threshold([early, LeftOutLikeness(), late], np.ones(3) / 3, 0.06) == -2.0
+        many = pooled_likeness([early] * 30 + [late] * 30)
+        assert np.isfinite(many.importances()).all()
+        assert np.mean(many.values < -2.5) == np.round(1 / 17, 2)

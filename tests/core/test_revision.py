@@ -244,22 +244,24 @@ def test_classes_in_a_new_order_keep_their_bands():
     assert_allclose(prediction.scores(turned, X), prediction.scores(model, X)[:, [2, 0, 1]])
 
 
+def left_out(*values):
+    """Return left-out likeness, from a model of samples of weight 32."""
+    return LeftOutLikeness(np.array(values), np.ones(len(values)), np.full(len(values), 32.0))
+
+
 def test_decay_lets_left_out_likeness_count_less():
     model, _ = learnt(2)
-    likeness = LeftOutLikeness(np.array([-2.0, -1.0]), 16.0)
+    likeness = left_out(-2.0, -1.0)
     model = model.replace_left_out((likeness, likeness))
     decayed = decay_classes(model, 0.5, [1])
     assert decayed.left_out[0] is likeness
     assert decayed.left_out[1].values is likeness.values
-    assert decayed.left_out[1].learned_weight == 8.0
+    assert_array_equal(decayed.left_out[1].weights, [0.5, 0.5])
+    assert_array_equal(decayed.left_out[1].learned_weights, [16.0, 16.0])
 
 
 def test_left_out_likeness_follows_classes_and_joins():
-    likeness = [
-        LeftOutLikeness(np.array([-3.0, -1.0]), 32.0),
-        LeftOutLikeness(),
-        LeftOutLikeness(np.array([-2.0]), 32.0),
-    ]
+    likeness = [left_out(-3.0, -1.0), LeftOutLikeness(), left_out(-2.0)]
     model, _ = learnt(4)
     model = model.replace_left_out(tuple(likeness))
 
@@ -269,4 +271,5 @@ def test_left_out_likeness_follows_classes_and_joins():
     assert [each.values.tolist() for each in turned.left_out] == [[-2.0], [], [-3.0, -1.0]]
     assert [len(each.values) for each in joined.left_out] == [0, 3]
     assert_array_equal(joined.left_out[1].values, [-3.0, -2.0, -1.0])
-    assert_allclose(joined.left_out[1].learned_weight, 32.0)
+    assert_array_equal(joined.left_out[1].weights, [1.0, 1.0, 1.0])
+    assert_array_equal(joined.left_out[1].learned_weights, [32.0, 32.0, 32.0])

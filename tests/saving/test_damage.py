@@ -103,7 +103,7 @@ def test_model_of_arrays_that_do_not_belong_together_is_refused(original, tmp_pa
     content, arrays = opened(original)
     n_checked = 0
     for path in places(content):
-        if path[-1:] != ("array",) or not {"moments", "weights"} & set(path):
+        if path[-1:] != ("array",) or not {"moments", "weights", "left_out"} & set(path):
             continue
         index = reduce(getitem, path, content)
         array = arrays[index]

@@ -158,9 +158,9 @@ def test_names_in_files_do_not_depend_on_names_in_python(monkeypatch):
     made, fields = RECORDS["LeftOutLikeness"]
     model = deep_classifier()
     before = Writer().write(model)
-    renamed = property(lambda likeness: likeness.learned_weight)
-    monkeypatch.setattr(made, "known_weight", renamed, raising=False)
-    names = RecordNames(made, {**fields, "learned_weight": "known_weight"})
+    renamed = property(lambda likeness: likeness.learned_weights)
+    monkeypatch.setattr(made, "known_weights", renamed, raising=False)
+    names = RecordNames(made, {**fields, "learned_weights": "known_weights"})
     monkeypatch.setitem(RECORDS, "LeftOutLikeness", names)
     assert Writer().write(model) == before
 
