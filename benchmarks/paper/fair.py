@@ -224,11 +224,18 @@ def _line(runner, model, data_set, setting):
         spread(scores(runner, stream, TRAINED)),
         _joint(runner, joint, CLOSED),
         _joint(runner, joint, TRAINED),
-        f"{on_test.min():.1f} to {on_test.max():.1f}",
+        _range(on_test),
         spread(scores(runner, earlier, CLOSED)),
         spread(scores(runner, earlier, TRAINED)),
         _size(runner, stream),
     ]
+
+
+def _range(means):
+    """Return the lowest and the highest mean as text, "-" unless all settings have runs."""
+    if np.isnan(means).any():
+        return "-"
+    return f"{means.min():.1f} to {means.max():.1f}"
 
 
 def _joint(runner, row, mode):
