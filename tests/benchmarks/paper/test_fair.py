@@ -48,6 +48,13 @@ def test_without_a_layer_only_the_ridge_of_the_pairs_is_chosen():
     assert {tuple(setting) for setting in fair.grid(fair.MODELS[0], SBU)} == {("epsilon",)}
 
 
+def test_without_a_layer_the_settings_of_all_rows_of_images_reach_65_percent():
+    runner = Runner(Plan(Path(), SEEDS), RESULTS / "cifar.csv")
+    setting = fair.chosen_setting(runner, fair.MODELS[0], fair.CIFAR_ALL)
+    row, _ = fair.final_rows(fair.MODELS[0], fair.CIFAR_ALL, setting)
+    assert np.mean(fair.scores(runner, row, CLOSED)) >= 65.0
+
+
 @pytest.mark.parametrize("name", list(fair.SETS))
 def test_the_page_has_the_tables_of_the_recorded_runs(name):
     page = (DOCS / "paper_fair.md").read_text(encoding="utf-8")
