@@ -67,7 +67,8 @@ def subtract_samples(
     Also return the numbers of the classes of which no sample remains, and of the classes of which
     only rounding errors may remain. The classes of the samples are numbered from 0; `numbers` has
     their numbers in the model. The moments of classes without a sample stay, for `forget_classes`.
-    The classes lose their left-out likeness, because a quantile may follow from a lost sample.
+    The classes lose their left-out likeness, because any of its values may follow from a lost
+    sample.
     """
     blank = replace(model, moments=(), inputs_past=None, earlier=None)
     moments = list(model.moments)

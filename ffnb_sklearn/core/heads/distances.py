@@ -170,7 +170,7 @@ class GaussianDistances(Head):
         ambiguous_samples = centred[ambiguous]
         scores = self._some_scores(
             x=ambiguous_samples,
-            linear=self._linear_terms(ambiguous_samples),
+            linear=_linear_terms(ambiguous_samples, self._weights(x.device)),
             chosen=possible[ambiguous],
         )
         positions = scores[:, order].argmax(1)
@@ -276,8 +276,7 @@ class GaussianDistances(Head):
         self, x: Rows, weights: "_Weights | SingleWeights"
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return `terms` from weights in the precision of the samples."""
-        linear = (x @ weights.planes.T).add_(weights.offsets)
-        linear = linear.double()
+        linear = _linear_terms(x, weights).double()
         squares = torch.zeros_like(linear)
         for group in _groups(self.lengths, len(x)):
             axes = weights.rows[group.rows]
@@ -286,11 +285,6 @@ class GaussianDistances(Head):
             responses.square_()
             squares[:, group.classes] = _class_sums(responses, group.lengths)
         return linear, squares
-
-    def _linear_terms(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the linear terms of centred samples."""
-        weights = self._weights(x.device)
-        return (x @ weights.planes.T).add_(weights.offsets)
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -417,6 +411,12 @@ class _Weights(NamedTuple):
     offsets: torch.Tensor
     rows: torch.Tensor
     shifts: torch.Tensor
+
+
+def _linear_terms(x: Rows, weights: _Weights | SingleWeights) -> torch.Tensor:
+    """Return the linear terms of centred samples, in the precision of the weights."""
+    products = x @ weights.planes.T
+    return products.add_(weights.offsets)
 
 
 class _ClassSolution(NamedTuple):
