@@ -106,15 +106,16 @@ class SingleWeights:
         sample_norms = torch.linalg.vector_norm(x, dim=1, keepdim=True)
         delta = torch.addcmul(self.shift_norms, sample_norms, self.row_norms)
         delta.mul_((n_features + 3) * unit_roundoff)
+        # The squared lengths: delta sqrt(q) + delta^2 / 2 + (r + 1) u q / 2.
         errors = squares.sqrt()
         errors.add_(delta, alpha=0.5)
         errors.mul_(delta)
         n_terms = self.lengths + 1.0
         errors.addcmul_(squares, n_terms, value=0.5 * unit_roundoff)
+        # The linear part: (d + 2) u (|w| |x| + |b|) + u |l|, which is infinite if l overflows.
         offset_sizes = self.offsets.double().abs_()
         sizes = torch.addcmul(offset_sizes, sample_norms, self.plane_norms)
         errors.add_(sizes, alpha=(n_features + 2) * unit_roundoff)
-        # A linear part that overflows makes the bound infinite.
         return errors.add_(linear.abs(), alpha=unit_roundoff)
 
 
