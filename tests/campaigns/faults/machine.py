@@ -316,10 +316,9 @@ class OpenSetCalls(RuleBasedStateMachine):
     def merge(self, some):
         other = clone(self.plain).fit(*samples(some))
         # Equal moments of a class are those of the same samples.
-        labels, counts = other.classes_, other.class_counts_
-        own_counts = dict(zip(self.labels(), self.plain.class_counts_, strict=True))
-        pairs = zip(labels.tolist(), counts, strict=True)
-        if not any(own_counts.get(label) == count for label, count in pairs):
+        pairs = zip(other.classes_.tolist(), other.class_counts_, strict=True)
+        plain_counts = dict(zip(self.labels(), self.plain.class_counts_, strict=True))
+        if not any(plain_counts.get(label) == count for label, count in pairs):
             self.open_set.estimator_.merge(other)
             self.plain.merge(other)
 
