@@ -72,7 +72,7 @@ class SingleWeights:
         lengths: Sequence[int],
     ) -> "SingleWeights":
         """Round weights in double precision, and compute their norms."""
-        n_rows = torch.tensor(lengths)
+        n_rows = torch.tensor(lengths, device=rows.device)
         norms_of_rows = torch.linalg.vector_norm(rows, dim=1)
         return cls(
             planes=planes.float(),
