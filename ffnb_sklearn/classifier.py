@@ -467,9 +467,9 @@ class FFNBClassifier(
         ------
         ValueError
             If moments are not exact, a label was not learned, the class cannot have had such
-            samples, or they lie so far from the others of their class that the digits of these are
-            lost (from about 30,000 standard deviations on). Other samples that were not learned
-            cannot be told from samples that were.
+            samples, or the samples lie so far from the other samples of their class (about 30,000
+            standard deviations) that only rounding errors of the other samples would remain. Any
+            other samples that were not learned cannot be told from samples that were.
         """
         state = self._learned_state()
         self._keep(revision.forget_samples(self, state, X, y, sample_weight))
@@ -504,8 +504,8 @@ class FFNBClassifier(
 
         Classes are joined by their moments: with ``rank=None`` the result equals learning them
         under their new label, and another `rank` adds its usual truncation. With ``novelty=True``
-        a joined class keeps the scores of the old classes, which are higher than its own, so
-        `novelty_threshold` gives more false alarms than its rate before the class learns again.
+        a joined class keeps the scores of the old classes, which are higher than its own scores.
+        So `novelty_threshold` gives more false alarms than its rate until the class learns again.
 
         Parameters
         ----------
@@ -760,7 +760,7 @@ class FFNBClassifier(
 
     _learn_task = learn_task
 
-    def _most_epochs(self):
+    def _max_epochs(self):
         """Return the largest number of epochs of a task."""
         if self.band_size == 0:
             return 0

@@ -17,7 +17,12 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ._base.callbacks import CallbackSupportMixin, sub_estimator_task, with_callbacks
+from ._base.callbacks import (
+    CallbackSupportMixin,
+    ReportedTask,
+    sub_estimator_task,
+    with_callbacks,
+)
 from ._base.copies import learn_in_draft
 from ._base.open_set import ScoreDistributions, left_out_scores
 from ._inputs.arrays import as_numpy, in_library_of, in_memory
@@ -87,7 +92,7 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
     As long as no class has two different samples, nothing is predicted as unknown. Samples of
     background classes, whose prior is 0, are predicted as unknown.
 
-    Tools that know the labels in y alone drop or refuse `unknown_label`: `BaggingClassifier`,
+    Tools that expect only the labels in y drop or refuse `unknown_label`: `BaggingClassifier`,
     `VotingClassifier`, `CalibratedClassifierCV`, and `cross_val_predict` of probabilities.
 
     The user guide ("Unknown classes") has the formulas and their sources, and tells how far the
@@ -189,13 +194,13 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
 
     @with_callbacks
     def _learn(self, estimator, method, X, y, params):
-        """Let an estimator learn as a task of its own."""
+        """Let an estimator learn, and report the call to callbacks."""
         context = self._init_callback_context(method, max_subtasks=1)
-        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        call = ReportedTask(context, self, X, y)
         with sub_estimator_task(context, f"{method}-estimator", self, estimator, X, y):
             learn = getattr(estimator, method)
             learn(X, y, **params)
-        context.call_on_fit_task_end(estimator=self, X=X, y=y)
+        call.end()
 
     def _unfitted_clone(self):
         """Return a clone of the estimator that prepares thresholds."""
@@ -281,7 +286,8 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         Parameters
         ----------
         mapping : dict
-            New labels by old labels, as the estimator takes them; none of them is `unknown_label`.
+            New labels by old labels, as the estimator takes them. No new label may be
+            `unknown_label`.
 
         Returns
         -------
@@ -393,16 +399,13 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         predictions = as_numpy(self.predict(X), "predictions")
         classes = self.classes_
         labels = check_targets(y, classes, "y")
-        # A number may be given as a float, which would round the other labels.
+        # If unknown_label is a float, NumPy would round integer labels.
         unknown = check_labels([self.unknown_label], classes, "unknown_label")
         expected = np.where(np.isin(labels, classes), labels, unknown)
         return float(accuracy_score(expected, predictions, sample_weight=sample_weight))
 
     def _judge(self, X):
-        """Return the labels and the probabilities of the known classes, and the shares.
-
-        The shares are those of `score_samples`.
-        """
+        """Return the known classes, their probabilities, and the result of `score_samples`."""
         check_is_fitted(self)
         # The rate may have changed after learning.
         self._validate_params()
@@ -422,8 +425,8 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         shares = distributions.shares_below(scores, 1.0 / self.rate)
         logarithms = np.log(np.maximum(shares, _LEAST_SHARE))
         mean_logarithms = np.sum(probabilities * logarithms, axis=1)
-        shares = np.exp(mean_logarithms) * _foreground_probabilities(learner, state, features)
-        return state.classes, probabilities, shares
+        p_values = np.exp(mean_logarithms) * _foreground_probabilities(learner, state, features)
+        return state.classes, probabilities, p_values
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -468,7 +471,7 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
 
 
 def _foreground_probabilities(learner, state, X):
-    """Return the probability that each sample is of no background class, for equal priors."""
+    """Return the probability, for equal priors, that each sample is not of a background class."""
     is_background = learner._class_priors(state) == 0.0
     if not is_background.any():
         return 1.0

@@ -3,8 +3,8 @@
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-# Name of a picture, label of its axis, and the figures that are added.
-COSTS = {
+# Label of the axis of each cost, and the columns of the results that add up to it.
+CHARTS = {
     "megabytes": ("megabytes stored", ["state_mb"]),
     "seconds": ("seconds to learn and to predict first", ["learning_s", "first_s"]),
 }
@@ -23,7 +23,7 @@ PLACES = [
 
 def points_of(means, cost):
     """Return the cost and the accuracy of each method, from its mean figures."""
-    _, columns = COSTS[cost]
+    _, columns = CHARTS[cost]
     points = {}
     for method, figures in means.items():
         total = sum(figures[column] for column in columns)
@@ -32,30 +32,33 @@ def points_of(means, cost):
 
 
 def describe_chart(points, cost, labels):
-    """Return the text that replaces a picture for those who cannot see it."""
+    """Return the alternative text of a picture, for readers who cannot see it."""
+    axis_label, _ = CHARTS[cost]
     texts = []
     for method, (total, accuracy) in points.items():
         texts.append(f"{labels[method]} {accuracy:.1f} at {total:.3g}")
-    return f"Balanced accuracy in percent against {COSTS[cost][0]}: {'; '.join(texts)}."
+    return f"Balanced accuracy in percent against {axis_label}: {'; '.join(texts)}."
 
 
 def draw_chart(points, cost, labels, joint, title):
-    """Return the picture of a cost.
+    """Return the picture of the accuracies against a cost.
 
     The first method is blue. Methods in `joint`, which are fitted to all rows, are grey squares.
     """
+    axis_label, _ = CHARTS[cost]
     figure = Figure(figsize=(5.8, 3.8), layout="constrained")
     axes = figure.subplots()
     marks = {}
     for method, point in points.items():
+        marker = "o"
         color = "tab:orange"
         if method in joint:
+            marker = "s"
             color = "dimgray"
         if not marks:
             color = "tab:blue"
-        marker = "s" if method in joint else "o"
-        marks[method] = axes.plot(*point, marker, color=color)[0]
-    axes.set(xscale="log", xlabel=COSTS[cost][0], ylabel="balanced accuracy, %", title=title)
+        (marks[method],) = axes.plot(*point, marker, color=color)
+    axes.set(xscale="log", xlabel=axis_label, ylabel="balanced accuracy, %", title=title)
     axes.xaxis.set_major_formatter("{x:g}")
     axes.margins(x=0.2, y=0.1)
     axes.grid(alpha=0.3)
@@ -66,7 +69,7 @@ def draw_chart(points, cost, labels, joint, title):
 
 
 def add_names(axes, marks, labels):
-    """Write the name of each method beside its mark, where it covers least."""
+    """Write the name of each method at the place beside its mark where it covers least."""
     boxes = []
     for mark in marks.values():
         center = axes.transData.transform(mark.get_xydata()[0])
@@ -96,7 +99,7 @@ def add_names(axes, marks, labels):
 
 
 def covered_area(box, boxes, frame):
-    """Return the area of a box that covers other boxes or lies outside of the frame."""
+    """Return the area of a box outside the frame, plus its overlaps with other boxes."""
     inside = Bbox.intersection(box, frame)
     area = box.width * box.height
     if inside is not None:

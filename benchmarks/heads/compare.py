@@ -31,8 +31,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.utils.class_weight import compute_sample_weight
 
-from benchmarks.heads.charts import COSTS as CHARTS
-from benchmarks.heads.charts import describe_chart, draw_chart, points_of
+from benchmarks.heads.charts import CHARTS, describe_chart, draw_chart, points_of
 from benchmarks.heads.methods import METHODS, Context, own_method, setting
 from benchmarks.lib.clock import state_megabytes, timed
 from benchmarks.lib.report import (

@@ -1,4 +1,4 @@
-"""Pictures link to their files, which a phone can enlarge; plots of docstrings get a text."""
+"""Link pictures to their files, which a phone can enlarge, and give plots of docstrings a text."""
 
 import re
 
@@ -6,7 +6,7 @@ PICTURE = r'<img [^>]*src="([^"]*_images/[^"]+)"[^>]*>'
 
 
 def link_picture(match):
-    """Return a picture inside a link to its file; the thumbnails of the gallery have links."""
+    """Return a picture inside a link to its file; thumbnails of the gallery have a link already."""
     picture, target = match.group(0, 1)
     if "_thumb." in target:
         return picture
@@ -16,7 +16,7 @@ def link_picture(match):
 
 
 def link_pictures(app, page, template, context, doctree):
-    """Treat the pictures on a page."""
+    """Link the pictures on a page."""
     if "body" in context:
         context["body"] = re.sub(PICTURE, link_picture, context["body"])
 

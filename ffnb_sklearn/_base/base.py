@@ -32,7 +32,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
     The attribute `_state` holds everything that a classifier has learned. It is replaced and never
     changed, and a prediction reads it once. A call that learns replaces it when nothing can fail
     any more, and is `exclusive`. Subclasses define how the model learns a task (`_learn_task`), and
-    its largest number of epochs (`_most_epochs`).
+    the largest number of epochs of a task (`_max_epochs`).
     """
 
     # Parameters that all subclasses have.
@@ -53,13 +53,13 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         self._validate_params()
         state = None if reset else self._state
         is_first = state is None
-        # Callbacks that fail leave the old state.
-        state = self._learn_tasks(state, X, y, classes, sample_weight, is_fit=reset)
+        # A callback may fail in this call, so the new state is stored afterwards.
+        state = self._learn_tasks(state, X, y, classes, sample_weight, reset=reset)
         self._keep(state, is_first=is_first)
         return self
 
     @with_callbacks
-    def _learn_tasks(self, state, X, y, classes, sample_weight, *, is_fit):
+    def _learn_tasks(self, state, X, y, classes, sample_weight, *, reset):
         """Validate the samples, and return the state after they are learned task by task."""
         X, y, classes, weights, state = check_samples(
             self, X, y, classes=classes, sample_weight=sample_weight, state=state
@@ -67,19 +67,20 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         state = state.declaring(classes)
         method = "partial_fit"
         tasks: list[Any] = [slice(None)]
-        if is_fit:
+        if reset:
             method = "fit"
             if self.classes_per_task is not None:
                 tasks = class_incremental_tasks(y, classes_per_task=self.classes_per_task)
         context = self._init_callback_context(method, max_subtasks=len(tasks))
         call = ReportedTask(context, self, X, y, metadata_of(weights, sample_weight))
         for task in tasks:
-            samples = (X[task], y[task])
+            X_task = X[task]
+            y_task = y[task]
             task_weights = weights[task]
-            task_context = context.subcontext("task", max_subtasks=self._most_epochs())
+            task_context = context.subcontext("task", max_subtasks=self._max_epochs())
             metadata = metadata_of(task_weights, sample_weight)
-            reported_task = ReportedTask(task_context, self, *samples, metadata)
-            state = self._learn_samples(state, *samples, task_weights, reported_task.epochs)
+            reported_task = ReportedTask(task_context, self, X_task, y_task, metadata)
+            state = self._learn_samples(state, X_task, y_task, task_weights, reported_task.epochs)
             if reported_task.end({"_state": state}):
                 break
         call.end({"_state": state})
@@ -117,11 +118,11 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         """Return the state with the model after a task; start a new model if there is none.
 
         Samples have a position in `arrived`, which holds the labels seen by the end of the task.
-        `observe` takes the iterator over the epochs, and yields them until it ends the descent.
+        `observe` wraps the iterator over the epochs: it reports each epoch, and may stop early.
         """
         raise NotImplementedError
 
-    def _most_epochs(self):
+    def _max_epochs(self):
         """Return the largest number of epochs of a task."""
         raise NotImplementedError
 
@@ -129,7 +130,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         """Return a clone with other values of some parameters, and with a state of its own."""
         estimator = clone(self).set_params(**parameters)
         estimator._state = state
-        # A clone has the callbacks, too; this one is not the user's.
+        # `clone` keeps the callbacks, which must not report calls that the user has not made.
         vars(estimator).pop("_skl_callbacks", None)
         return estimator
 

@@ -1,4 +1,4 @@
-"""Callbacks of scikit-learn: its own since version 1.9, and stand-ins that do nothing before."""
+"""Callbacks of scikit-learn; before version 1.9, stand-ins that do nothing."""
 
 from contextlib import contextmanager, nullcontext
 
@@ -15,7 +15,7 @@ try:
 except ImportError:
 
     class _NoCallbacks:
-        """A task, and each of its subtasks, without callbacks."""
+        """Context of a task without callbacks, and of all its subtasks."""
 
         def subcontext(self, *args, **kwargs):
             """Return the context of a subtask."""
@@ -25,15 +25,15 @@ except ImportError:
             """Do nothing."""
 
         def call_on_fit_task_end(self, **kwargs):
-            """Return that learning goes on."""
+            """Return False: no callback ends learning."""
             return False
 
         def propagate_callback_context(self, sub_estimator):
-            """Return a context in which the sub-estimator has no callbacks either."""
+            """Return a context manager that does nothing."""
             return nullcontext()
 
     class CallbackSupportMixin:
-        """Base of estimators that would call callbacks."""
+        """Base of estimators, without `set_callbacks`."""
 
         def _init_callback_context(self, *args, **kwargs):
             """Return the context of a call that learns."""
@@ -45,12 +45,12 @@ except ImportError:
 
 
 class ReportedTask:
-    """A task of a call that learns, with the hooks of the callbacks of an estimator.
+    """A task that an estimator learns, and reports to its callbacks.
 
     Parameters
     ----------
     context : CallbackContext
-        Context of the task. The hooks of its beginning are called now.
+        Context of the task. Its callbacks are told of the beginning at once.
     estimator : estimator instance
         Estimator that learns.
     X, y : array-like
@@ -65,17 +65,17 @@ class ReportedTask:
         context.call_on_fit_task_begin(**self._arguments)
 
     def end(self, attributes=None):
-        """End the task, with fitted attributes if callbacks may use the estimator.
+        """Report the end of the task, and return whether a callback ends learning.
 
-        Return whether a callback ends learning.
+        With fitted attributes, callbacks get a fitted estimator.
         """
         return self._context.call_on_fit_task_end(
             **self._arguments, reconstruction_attributes=attributes
         )
 
-    def epochs(self, epochs):
-        """Yield the epochs of a training as subtasks, until they or a callback end it."""
-        for number in epochs:
+    def epochs(self, numbers):
+        """Yield the numbers of epochs, each reported as a subtask, until a callback ends them."""
+        for number in numbers:
             epoch = self._context.subcontext("epoch")
             epoch.call_on_fit_task_begin(**self._arguments)
             yield number
@@ -84,7 +84,7 @@ class ReportedTask:
 
 
 def metadata_of(weights, sample_weight):
-    """Return the weights as metadata of a task; None if the user gave no `sample_weight`."""
+    """Return validated weights as metadata of a task, or None without the user's weights."""
     if sample_weight is None:
         return None
     return {"sample_weight": weights}
@@ -92,9 +92,9 @@ def metadata_of(weights, sample_weight):
 
 @contextmanager
 def sub_estimator_task(context, task_name, estimator, sub_estimator, X, y):
-    """Let a sub-estimator learn within a block, as a subtask with the callbacks of an estimator."""
-    task = context.subcontext(task_name)
-    with task.propagate_callback_context(sub_estimator):
-        task.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
+    """Report the block in which a sub-estimator learns, and pass the callbacks on to it."""
+    subcontext = context.subcontext(task_name)
+    with subcontext.propagate_callback_context(sub_estimator):
+        task = ReportedTask(subcontext, estimator, X, y)
         yield
-        task.call_on_fit_task_end(estimator=estimator, X=X, y=y)
+        task.end()

@@ -21,7 +21,7 @@ def learn_in_copies(pipeline, changed, call):
     memo = {}
     for step in changed:
         if not isinstance(step, FrozenEstimator):
-            # A copy calls the callbacks of the step itself, as a clone does.
+            # The copy shares the callbacks of the step, as a clone does.
             for callback in getattr(step, "_skl_callbacks", []):
                 memo[id(callback)] = callback
             copies[id(step)] = _copy_of_step(step, memo)
@@ -48,7 +48,7 @@ def _copy_of_step(step, memo):
 def learn_in_draft(estimator, call):
     """Let a call change a copy of an estimator, then take all attributes of the copy at once.
 
-    The methods of the estimator replace its attributes and never change them.
+    A shallow copy suffices: estimators of this package replace attributes and never change them.
     """
     draft = copy(estimator)
     call(draft)

@@ -47,7 +47,7 @@ def learn_task(estimator, state, X, positions, arrived, weights, observe=iter):
     """Return the state with the model after a task of an `FFNBClassifier`.
 
     Samples have a position in `arrived`, which holds the labels seen by the end of the task.
-    `observe` reports the epochs of trained bands.
+    `observe` reports the epochs of trained bands, and may end them.
     """
     check_priors(estimator.priors, arrived)
     if estimator.scale and state.repair is None:

@@ -70,9 +70,9 @@ def forget_samples(estimator, state, X, y, sample_weight):
     if rounded:
         raise ValueError(
             "forget_samples cannot be exact: the samples of classes "
-            f"{state.arrived[rounded].tolist()} lie so far from the others of their class that the "
-            "digits of the others are lost beside them. Forget the classes, and learn their other "
-            "samples again."
+            f"{state.arrived[rounded].tolist()} lie so far from the other samples of their class "
+            "that only rounding errors of the other samples would remain. Forget these classes, "
+            "and learn their other samples again."
         )
     _warn_of_trace(state, labels)
     state = replace(state, model=model)

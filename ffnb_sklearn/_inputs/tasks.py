@@ -148,8 +148,8 @@ def _sizes_of_tasks(n_classes, classes_per_task, first_task_classes):
             sizes.append(n_last)
     else:
         sizes += list(classes_per_task)
-    are_whole = all(isinstance(size, Integral) for size in sizes)
-    if not are_whole or sum(sizes) != n_classes or min(sizes) <= 0:
+    are_integers = all(isinstance(size, Integral) for size in sizes)
+    if not are_integers or sum(sizes) != n_classes or min(sizes) <= 0:
         raise ValueError(
             f"first_task_classes and classes_per_task must be positive integers that sum to "
             f"{n_classes}, the number of classes of y; got {first_task_classes} and "

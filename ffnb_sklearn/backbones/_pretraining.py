@@ -45,7 +45,7 @@ def check_labels(y, rows):
 def pretrain(extractor, backbone, n_features, rows, codes, inputs, seed, observe=iter):
     """Train a backbone in place with the settings of an extractor; return the losses per epoch.
 
-    `observe` takes the numbers of the epochs, and yields them until it ends the training.
+    `observe` wraps the numbers of the epochs: it may report each epoch, and may stop early.
     """
     for name in extractor.frozen or ():
         find_submodule(backbone, name, "frozen").requires_grad_(False)

@@ -21,8 +21,9 @@ from ._linear_algebra import add_to_diagonal, solve_positive
 
 __all__ = ["MomentClassifier", "PooledScatterClassifier", "class_sums", "seeded_generator"]
 
-# Least size of the samples of the first call. Below it, squares have lost digits.
-_LEAST = 1e-150
+# Least magnitude of the largest feature in the first call. The squares of smaller values lose
+# digits.
+_LEAST_MAGNITUDE = 1e-150
 
 
 class Batch(NamedTuple):
@@ -66,8 +67,8 @@ def class_sums(values, codes):
     n_samples = len(codes)
     ones = np.ones(n_samples)
     # Column i has a single entry, in the row of the class of sample i.
-    is_member = sparse.csc_array((ones, codes, np.arange(n_samples + 1)))
-    return is_member @ values
+    memberships = sparse.csc_array((ones, codes, np.arange(n_samples + 1)))
+    return memberships @ values
 
 
 def seeded_generator(random_state):
@@ -147,7 +148,9 @@ class MomentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if reset:
             learner._forget()
         is_first = not hasattr(learner, "classes_")
-        method = "fit" if reset else "partial_fit"
+        method = "partial_fit"
+        if reset:
+            method = "fit"
         learner._learn_batch(X, y, classes, method, is_first=is_first)
         if is_first and "random_state" in learner.get_params():
             advance(self.random_state)
@@ -157,7 +160,7 @@ class MomentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     @classmethod
     def _from_attributes(cls, attributes):
-        """Return an estimator with some attributes, also those that no pickle holds."""
+        """Return an estimator with some attributes, including those that no pickle holds."""
         result = cls.__new__(cls)
         vars(result).update(attributes)
         return result
@@ -170,7 +173,7 @@ class MomentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     @with_callbacks
     def _learn_batch(self, X, y, classes, method, *, is_first):
-        """Validate a batch, merge its moments, and solve, as a task of a method."""
+        """Validate a batch, merge its moments, and solve; callbacks get `method` as the task."""
         y = check_targets(y, None if is_first else self.classes_, "y")
         if classes is not None:
             classes = check_labels(classes, y, "classes")
@@ -190,7 +193,7 @@ class MomentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         call.end({})
 
     def _drop_outdated(self):
-        """Remove what was computed with other parameters than the present ones."""
+        """Remove computed attributes if the parameters have changed since they were computed."""
         parameters = self.get_params(deep=False)
         if vars(self).get("_solved_parameters") != parameters:
             for name in self._computed:
@@ -203,10 +206,11 @@ class MomentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, reset=reset, dtype=np.float64)
         check_magnitudes(X)
         largest = np.abs(X).max()
-        if reset and 0.0 < largest < _LEAST:
+        if reset and 0.0 < largest < _LEAST_MAGNITUDE:
             raise ValueError(
-                f"X must have magnitudes of at least {_LEAST:.0e} in the first call, or squares "
-                f"are lost; its largest is {largest:.3e}. Rescale the features."
+                f"X must have magnitudes of at least {_LEAST_MAGNITUDE:.0e} in the first call, "
+                f"because squares of smaller values lose digits; its largest is {largest:.3e}. "
+                "Rescale the features."
             )
         return X
 
@@ -290,7 +294,7 @@ class MomentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _solved(self):
         """Return a copy for a prediction, solved with the present parameters.
 
-        It stays as it is if another thread learns meanwhile.
+        The copy does not change if another thread learns meanwhile.
         """
         check_is_fitted(self)
         # A call that learns replaces this dictionary, so an old solution never gets into a new one.
@@ -397,10 +401,10 @@ class PooledScatterClassifier(MomentClassifier):
         """Return weights and offsets of Gaussians with equal priors that share a covariance.
 
         With the centre c of the class means, the weights are w = S^-1 (mu - c), and the offsets
-        -w' (mu + c) / 2. Without the centre, digits of classes far from the origin would cancel.
+        -w' (mu + c) / 2. Without the centre, classes far from the origin would lose digits.
         """
         if not covariance.any():
-            # No class has two different samples.
+            # Without two different samples in a class, distances are Euclidean.
             covariance = np.eye(len(covariance))
         means = self.means_[self._learned_rows]
         centre = means.mean(axis=0)

@@ -30,8 +30,8 @@ class KernelLDA(PooledScatterClassifier):
         Number of random cosines; the default is the published value.
     gamma : "median" or float, default="median"
         Parameter of the kernel. "median" is the inverse of the median squared distance between
-        samples of the first call; if none differ, it is 1, with a warning. The published value is
-        tuned for each data set.
+        samples of the first call; if all samples are equal, gamma is 1, with a warning. The
+        published value is tuned for each data set.
     alpha : float, default=1000.0
         Ridge of the covariance, in samples of mean variance. The published pseudo-inverse needs
         more samples than cosines.
@@ -147,8 +147,9 @@ def _inverse_median_distance(X):
     positive = distances[distances > 0]
     if len(positive) == 0:
         warnings.warn(
-            'gamma="median" needs different samples in the first call, and is 1 without them, '
-            "whatever the scale of the features. Pass a number, or more samples in the first call.",
+            'gamma="median" needs different samples in the first call. All samples are equal, so '
+            "gamma is 1 at any scale of the features. Pass a number, or more samples in the first "
+            "call.",
             UserWarning,
             stacklevel=level_of_user(),
         )

@@ -193,6 +193,6 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         model = train_newest(model, samples, task.classes, descent_of(self), observe)
         return replace(state, model=model)
 
-    def _most_epochs(self):
+    def _max_epochs(self):
         """Return the largest number of epochs of a task."""
         return int(self.max_epochs)

@@ -52,8 +52,8 @@ class NearestClassMean(MomentClassifier):
     def _solve(self):
         """Return weights and offsets: -1/2 |x - mu|^2, without the terms that all classes share.
 
-        With the centre c of the means, they are mu - c and -(mu - c)' (mu + c) / 2. Without it, the
-        digits of classes far from the origin would cancel.
+        With the centre c of the means, the weights are mu - c, and the offsets
+        -(mu - c)' (mu + c) / 2. Without the centre, classes far from the origin would lose digits.
         """
         means = self.means_[self._learned_rows]
         centre = means.mean(axis=0)

@@ -239,6 +239,7 @@ class RelativeDistances:
         class_weights = as_tensor(self.weights, device=x.device)
         n = class_weights[classes]
         total = class_weights.sum()
+        # The product of two weights may overflow.
         scatter = weights * (n / (n - weights))
         in_pooled = self.shrinkage * scatter / total
         in_class = in_pooled + (1.0 - self.shrinkage) * scatter / n

@@ -159,14 +159,14 @@ def _solve_relative_distances(model: Model, device: torch.device) -> RelativeDis
 
 def n_operations(model: Model, n_rows: int) -> float:
     """Estimate the number of operations of a product of some rows with all weights."""
-    # Sums over thousands of classes take longer than a small product.
-    if "weights" not in model.cache:
+    # The number is kept: a sum over thousands of classes takes longer than a small product.
+    if "n_operations" not in model.cache:
         n_axes = sum(each.rank for each in model.moments)
-        n_rows_of_classes = len(model.moments) + n_axes
-        n_in_classifier = n_rows_of_classes * model.features.n_features
-        model.cache["weights"] = model.features.n_weights + n_in_classifier
-    n_weights = cast(int, model.cache["weights"])
-    return 2.0 * n_rows * n_weights
+        n_planes = len(model.moments)
+        n_in_classifier = (n_planes + n_axes) * model.features.n_features
+        n_weights = model.features.n_weights + n_in_classifier
+        model.cache["n_operations"] = 2.0 * n_weights
+    return n_rows * cast(float, model.cache["n_operations"])
 
 
 def _place(model: Model, name: str, value: _T, X: Samples) -> _T:

@@ -64,11 +64,11 @@ def subtract_samples(
 ) -> tuple[Model, list[int], list[int]]:
     """Return a model without samples.
 
-    Also return the numbers of the classes of which nothing remains, and of those of which only
-    rounding remains. The classes of the samples are numbered from 0; `numbers` has their numbers in
-    the model. The moments of classes of which nothing remains stay, for `forget_classes`. The
-    classes lose their left-out likeness, whose values do not tell which of them a sample has
-    shaped.
+    Also return the numbers of the classes of which no sample remains, and of the classes of which
+    only rounding errors may remain. The classes of the samples are numbered from 0; `numbers` has
+    their numbers in the model. The moments of classes without a sample stay, for `forget_classes`.
+    The classes lose their left-out likeness, because any of its values may follow from a lost
+    sample.
     """
     blank = replace(model, moments=(), inputs_past=None, earlier=None)
     moments = list(model.moments)
@@ -102,34 +102,40 @@ def _rounded_classes(
     numbers: Sequence[int],
     gone: Sequence[int],
 ) -> list[int]:
-    """Return the numbers of the classes whose scatter after a subtraction may be rounding alone.
+    """Return the numbers of the classes whose scatter may be rounding errors after a subtraction.
 
-    The variance of a column is known up to 1e-10 of its variance before. That is too little if it
-    is a tenth of the mean variance of all columns, between the classes and within the changed ones.
+    The error of the variance of a column is 1e-10 of its variance before. It is too large above a
+    tenth of the typical variance: the mean over the columns of the variance between the classes,
+    plus that within the changed classes.
     """
-    remaining = [each for number, each in enumerate(after) if number not in gone]
     changed = [number for number in numbers if number not in gone]
     if not changed:
         return []
+    remaining = [each for number, each in enumerate(after) if number not in gone]
     weights = np.array([each.weight for each in remaining])
     means = np.stack([each.mean for each in remaining])
     shares = weights / weights.sum()
-    size = float(np.mean(shares @ np.square(means - shares @ means)))
-    errors = {}
+    deviations = means - shares @ means
+    between_classes = float(np.mean(shares @ np.square(deviations)))
+    errors = []
+    variances_within = []
     for number in changed:
         weight = after[number].weight
         variances_before = _energies(before[number]) / weight
-        errors[number] = SUBTRACTION_ROUNDING * float(variances_before.max())
         variances = _energies(after[number]) / weight
-        size += float(variances.mean()) / len(changed)
-    if size == 0.0:
-        # A single class of equal samples.
-        size = float(np.mean(np.square(means)))
-    return [number for number in changed if errors[number] > 0.1 * size]
+        errors.append(SUBTRACTION_ROUNDING * variances_before.max())
+        variances_within.append(variances.mean())
+    typical_variance = between_classes + float(np.mean(variances_within))
+    if typical_variance == 0.0:
+        # A single class of equal samples has no variance; its values show the scale.
+        typical_variance = float(np.mean(np.square(means)))
+    is_rounded = np.array(errors) > 0.1 * typical_variance
+    rounded: list[int] = np.array(changed)[is_rounded].tolist()
+    return rounded
 
 
 def _energies(moments: ClassMoments) -> Array:
-    """Return the diagonal of an exact scatter."""
+    """Return the diagonal of a scatter that is stored exactly."""
     factor = moments.columns(slice(None))
     energies: Array = np.square(factor).sum(axis=0)
     return energies

@@ -331,12 +331,13 @@ class GaussianDensities:
         self._inputs = inputs.weigh_blocks(Blocks(n_inputs, 0), 1.0)
         self._covariances = _class_covariances(inputs)
         draws = normal_draws(inputs.seed, n_inputs, inputs.means.device)
-        halves = draws[: len(draws) // 2]
+        # The mirror images, which follow, need no solutions of their own.
+        draws = draws[: len(draws) // 2]
         self._samples = {}
         self._opponents = {}
         for c in left_out.classes:
             root = symmetric_root(self._covariances[c])
-            self._samples[c] = halves @ root
+            self._samples[c] = draws @ root
             _, self._opponents[c] = left_out.nearest(c, metric)
         weights = inputs.weights[:, None, None]
         pooled = (weights * self._covariances).sum(0) / weights.sum()
@@ -383,7 +384,9 @@ class GaussianDensities:
             from_own = left_out_distances(
                 samples, self._covariances[c], counts[c], shrinkage, shared, in_shared
             )
-            margins.append(0.5 * (from_others - from_own.repeat(2)).T)
+            # A mirror image is as far from the mean of its own class.
+            from_own = from_own.repeat(2)
+            margins.append(0.5 * (from_others - from_own).T)
         return margins
 
 
@@ -420,7 +423,7 @@ def left_out_distances(
 def distances_from_others(
     factors: torch.Tensor, differences: torch.Tensor, samples: torch.Tensor, in_shared: torch.Tensor
 ) -> torch.Tensor:
-    r"""Return distances g from other classes, whose covariances S lose a sample z each.
+    r"""Return distances of samples z from other classes, whose covariances S lose the sample.
 
     .. math:: g^\top S^{-1} g + \frac{h \, (z^\top S^{-1} g)^2}{1 - h l} + \log (1 - h l) , \qquad
               g = z + \delta , \qquad l = z^\top S^{-1} z
@@ -431,20 +434,23 @@ def distances_from_others(
     (n_samples, d). The result has the samples z, then their mirror images -z, in its columns.
     """
     samples_of_all = samples.expand(len(factors), -1, -1)
-    columns = torch.cat([samples_of_all, differences[:, None]], dim=1).mT
-    white = torch.linalg.solve_triangular(factors, columns, upper=False)
+    vectors = torch.cat([samples_of_all, differences[:, None]], dim=1)
+    white = torch.linalg.solve_triangular(factors, vectors.mT, upper=False)
     white_samples = white[..., :-1]
     white_differences = white[..., -1:]
     lengths = white_samples.square().sum(-2)
-    lengths = torch.cat([lengths, lengths], dim=1)
     products = (white_differences.mT @ white_samples)[:, 0]
+    # Mirror images have the same lengths, and opposite products with the differences.
+    lengths = torch.cat([lengths, lengths], dim=1)
     products = torch.cat([products, -products], dim=1)
+    # With z replaced by -z, z' S^-1 g and g' S^-1 g follow from both.
     products_with_gaps = lengths + products
     gap_lengths: torch.Tensor = products_with_gaps + products
     gap_lengths += white_differences.square().sum(-2)
-    remainders = (1.0 - in_shared * lengths).clamp_min(LEAST_SHARE)
-    grown = in_shared * products_with_gaps.square() / remainders
-    return gap_lengths + grown + remainders.log()
+    remainders = 1.0 - in_shared * lengths
+    remainders.clamp_min_(LEAST_SHARE)
+    growths = in_shared * products_with_gaps.square() / remainders
+    return gap_lengths + growths + remainders.log()
 
 
 def _class_covariances(gaussians: ClassGaussians) -> torch.Tensor:

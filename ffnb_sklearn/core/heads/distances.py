@@ -43,8 +43,8 @@ __all__ = ["GaussianDistances", "fit_distances"]
 # on hold-outs of 16 sets is within 0.02 of that of the best factor of each.
 _OWN_TEMPERATURE = 0.016
 
-# Samples, or entries of the own axes, from which on single precision saves time. So many entries,
-# 33 MB, exceed most caches, and a single sample takes as long as reading them from memory.
+# Least numbers of samples, and of entries of the own axes, from which single precision saves time.
+# Entries beyond 33 MB exceed most caches, so even a single sample takes as long as reading them.
 _MANY_SAMPLES = 64
 _MANY_ENTRIES = 2**22
 
@@ -158,7 +158,8 @@ class GaussianDistances(Head):
         """Return the class of the highest score; single precision decides if it suffices."""
         n_entries = len(self.rows) * len(self.centre)
         is_many = len(x) >= _MANY_SAMPLES or n_entries >= _MANY_ENTRIES
-        if not isinstance(x, torch.Tensor) or not n_entries or not is_many or not is_exact(x):
+        saves_time = n_entries > 0 and is_many
+        if not (isinstance(x, torch.Tensor) and saves_time and is_exact(x)):
             return super().most_likely(x, order)
         centred = self.subtract_centre(x)
         assert isinstance(centred, torch.Tensor)
@@ -169,7 +170,7 @@ class GaussianDistances(Head):
         ambiguous_samples = centred[ambiguous]
         scores = self._some_scores(
             x=ambiguous_samples,
-            linear=self._linear_terms(ambiguous_samples),
+            linear=_linear_terms(ambiguous_samples, self._weights(x.device)),
             chosen=possible[ambiguous],
         )
         positions = scores[:, order].argmax(1)
@@ -202,7 +203,7 @@ class GaussianDistances(Head):
 
     @cached_property
     def single_weights(self) -> SingleWeights:
-        """Weights in single precision, which take half of the memory of the head again."""
+        """Weights in single precision; they add half of the head's memory."""
         weights = self._weights(torch.device("cpu"))
         return SingleWeights.of(*weights, self.lengths)
 
@@ -275,8 +276,7 @@ class GaussianDistances(Head):
         self, x: Rows, weights: "_Weights | SingleWeights"
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return `terms` from weights in the precision of the samples."""
-        linear = (x @ weights.planes.T).add_(weights.offsets)
-        linear = linear.double()
+        linear = _linear_terms(x, weights).double()
         squares = torch.zeros_like(linear)
         for group in _groups(self.lengths, len(x)):
             axes = weights.rows[group.rows]
@@ -286,14 +286,9 @@ class GaussianDistances(Head):
             squares[:, group.classes] = _class_sums(responses, group.lengths)
         return linear, squares
 
-    def _linear_terms(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the linear terms of centred samples."""
-        weights = self._weights(x.device)
-        return (x @ weights.planes.T).add_(weights.offsets)
-
     @cached_property
     def _starts(self) -> list[int]:
-        """Number of the first row of each class, and the number of all rows."""
+        """Position of the first row of each class, then the number of all rows."""
         return [0, *accumulate(self.lengths)]
 
     def _some_scores(
@@ -307,9 +302,9 @@ class GaussianDistances(Head):
         for c in classes.tolist():
             samples = torch.nonzero(chosen[:, c])[:, 0]
             samples_of_class = x[samples]
-            own = slice(self._starts[c], self._starts[c + 1])
-            responses = samples_of_class @ weights.rows[own].T
-            responses.sub_(weights.shifts[own])
+            rows = slice(self._starts[c], self._starts[c + 1])
+            responses = samples_of_class @ weights.rows[rows].T
+            responses.sub_(weights.shifts[rows])
             squares = responses.square_().sum(1)
             scores[samples, c] += 0.5 * squares
         return scores
@@ -416,6 +411,12 @@ class _Weights(NamedTuple):
     offsets: torch.Tensor
     rows: torch.Tensor
     shifts: torch.Tensor
+
+
+def _linear_terms(x: Rows, weights: _Weights | SingleWeights) -> torch.Tensor:
+    """Return the linear terms of centred samples, in the precision of the weights."""
+    products = x @ weights.planes.T
+    return products.add_(weights.offsets)
 
 
 class _ClassSolution(NamedTuple):

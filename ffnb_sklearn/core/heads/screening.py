@@ -10,8 +10,8 @@ where u is the unit roundoff: the factors are rounded, then d products are added
 squared length q of the responses, half of q is wrong by at most
 :math:`\delta \sqrt{q} + \delta^2 / 2 + (r + 1) u q / 2` [1]_. The linear part l of the score, with
 the plane w and the offset b, is wrong by at most
-:math:`(d + 2) \, u \, (\|w\| \|x\| + |b|) + u |l|`. Classes that differ by less than the errors of
-both are compared in double precision, so single precision changes no label.
+:math:`(d + 2) \, u \, (\|w\| \|x\| + |b|) + u |l|`. Classes whose scores differ by less than the
+sum of their errors are compared in double precision, so single precision changes no label.
 
 References
 ----------
@@ -48,7 +48,7 @@ class SingleWeights:
     planes, offsets, rows, shifts : Tensor
         Weights in single precision (`GaussianDistances`).
     plane_norms, row_norms, shift_norms : Tensor of shape (C,)
-        Norms in double precision; those of axes and shifts are Frobenius norms over a class.
+        Norms in double precision, of a plane, of all axes of a class, and of its shifts.
     lengths : Tensor of shape (C,)
         Number of axes of each class.
     """
@@ -71,16 +71,16 @@ class SingleWeights:
         shifts: torch.Tensor,
         lengths: Sequence[int],
     ) -> "SingleWeights":
-        """Round weights in double precision."""
-        n_rows = torch.tensor(lengths)
-        lengths_of_rows = torch.linalg.vector_norm(rows, dim=1)
+        """Round weights in double precision, and compute their norms."""
+        n_rows = torch.tensor(lengths, device=rows.device)
+        norms_of_rows = torch.linalg.vector_norm(rows, dim=1)
         return cls(
             planes=planes.float(),
             offsets=offsets.float(),
             rows=rows.float(),
             shifts=shifts.float(),
             plane_norms=torch.linalg.vector_norm(planes, dim=1),
-            row_norms=_class_norms(lengths_of_rows, n_rows),
+            row_norms=_class_norms(norms_of_rows, n_rows),
             shift_norms=_class_norms(shifts, n_rows),
             lengths=n_rows,
         )
@@ -106,20 +106,21 @@ class SingleWeights:
         sample_norms = torch.linalg.vector_norm(x, dim=1, keepdim=True)
         delta = torch.addcmul(self.shift_norms, sample_norms, self.row_norms)
         delta.mul_((n_features + 3) * unit_roundoff)
+        # The squared lengths: delta sqrt(q) + delta^2 / 2 + (r + 1) u q / 2.
         errors = squares.sqrt()
         errors.add_(delta, alpha=0.5)
         errors.mul_(delta)
         n_terms = self.lengths + 1.0
         errors.addcmul_(squares, n_terms, value=0.5 * unit_roundoff)
+        # The linear part: (d + 2) u (|w| |x| + |b|) + u |l|, which is infinite if l overflows.
         offset_sizes = self.offsets.double().abs_()
         sizes = torch.addcmul(offset_sizes, sample_norms, self.plane_norms)
         errors.add_(sizes, alpha=(n_features + 2) * unit_roundoff)
-        # A value that overflows has no bound.
         return errors.add_(linear.abs(), alpha=unit_roundoff)
 
 
 def _class_norms(values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Return the norm of the consecutive values of each class."""
+    """Return the norm of the values of each class, which stand one after the other."""
     classes = torch.repeat_interleave(lengths)
     sums = values.new_zeros(len(lengths))
     sums.index_add_(0, classes, values.square())

@@ -123,7 +123,8 @@ def test_report_compares_with_the_first_method_and_with_another_version(tmp_path
 
 
 def test_page_shows_the_charts_of_each_group(tmp_path):
-    page, plots = tmp_path / "pages" / "page.md", tmp_path / "plots"
+    page = tmp_path / "pages" / "page.md"
+    plots = tmp_path / "plots"
     page.parent.mkdir()
     plots.mkdir()
     quick = ["--quick", "--sets", "iris", "--methods", "slda", "lda"]

@@ -263,9 +263,9 @@ class BandCalls(Calls):
 class OpenSetCalls(RuleBasedStateMachine):
     """An `OpenSetClassifier`, beside an `FFNBClassifier` that gets the same calls.
 
-    Thresholds depend on the order of calls, because scores of left-out samples are those of the
-    model of their time. So any calls, copies and files leave the thresholds, probabilities and
-    labels that follow from what the plain classifier has stored.
+    Thresholds depend on the order of calls, because the scores of left-out samples come from the
+    model at the time of the call. So thresholds, probabilities and labels are compared with those
+    that follow from what the plain classifier has stored.
     """
 
     @initialize(name=st.sampled_from(sorted(EXACT)))
@@ -291,10 +291,10 @@ class OpenSetCalls(RuleBasedStateMachine):
         distributions = ScoreDistributions.from_left_out(left_out_scores(self.plain._state))
         shares = distributions.shares_below(scores, 1.0 / rate)
         expected = np.prod(shares ** self.plain.predict_proba(NEW), axis=1)
-        found = self.open_set.score_samples(NEW)
-        assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+        p_values = self.open_set.score_samples(NEW)
+        assert_allclose(p_values, expected, rtol=1e-9, atol=1e-12)
         predicted = self.open_set.predict(NEW)
-        assert_array_equal(predicted, np.where(found < rate, -1, self.plain.predict(NEW)))
+        assert_array_equal(predicted, np.where(p_values < rate, -1, self.plain.predict(NEW)))
         probabilities = self.open_set.predict_proba(NEW)
         assert_allclose(probabilities.sum(axis=1), 1.0)
         assert_array_equal(labels[probabilities.argmax(axis=1)], predicted)
@@ -316,10 +316,9 @@ class OpenSetCalls(RuleBasedStateMachine):
     def merge(self, some):
         other = clone(self.plain).fit(*samples(some))
         # Equal moments of a class are those of the same samples.
-        labels, counts = other.classes_, other.class_counts_
-        own_counts = dict(zip(self.labels(), self.plain.class_counts_, strict=True))
-        pairs = zip(labels.tolist(), counts, strict=True)
-        if not any(own_counts.get(label) == count for label, count in pairs):
+        pairs = zip(other.classes_.tolist(), other.class_counts_, strict=True)
+        plain_counts = dict(zip(self.labels(), self.plain.class_counts_, strict=True))
+        if not any(plain_counts.get(label) == count for label, count in pairs):
             self.open_set.estimator_.merge(other)
             self.plain.merge(other)
 
@@ -342,10 +341,10 @@ class OpenSetCalls(RuleBasedStateMachine):
             assert errors[0] == errors[1]
 
     @staticmethod
-    def error_of(one, X, y):
+    def error_of(classifier, X, y):
         """Forget samples, and return the message if the class cannot have had them."""
         try:
-            one.forget_samples(X, y)
+            classifier.forget_samples(X, y)
         except ValueError as error:
             return str(error)
         return None

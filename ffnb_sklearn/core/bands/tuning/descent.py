@@ -8,8 +8,8 @@ import torch
 
 from ...settings import Descent
 
-# Function that takes the iterator over the epochs of a descent, and yields them until it ends the
-# descent; the built-in `iter` lets it run.
+# Wraps the iterator over the epochs of a descent: it may report each epoch, and may stop early. The
+# built-in `iter` does neither.
 EpochObserver = Callable[[Iterator[None]], Iterator[None]]
 
 # Factor of the adaptive rate (the paper's, Sec. 4.1).
