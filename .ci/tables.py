@@ -1,4 +1,4 @@
-"""Install the extra `tables` apart from all other packages, and run the tests of inputs beside it.
+"""Install the extra `tables` apart from all other packages, and run the tests of data frames beside it.
 
 pandas keeps strings in another way beside pyarrow, so all other tests run without it.
 """
@@ -11,7 +11,14 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = ["tests/inputs", "tests/pipeline", "tests/public_cases", "tests/base"]
+TESTS = [
+    "tests/inputs",
+    "tests/pipeline",
+    "tests/base/test_base.py",
+    "tests/public_cases/test_frames.py",
+    "tests/public_cases/test_kinds_of_arrays.py",
+    "tests/public_cases/test_labels_and_weights.py",
+]
 
 
 def run(*arguments, **variables):
