@@ -1,4 +1,4 @@
-"""Install the extra `tables` apart from all other packages, and run the tests of data frames beside it.
+"""Install the extra `tables` apart from all other packages, and run tests of data frames beside it.
 
 pandas keeps strings in another way beside pyarrow, so all other tests run without it.
 """

@@ -23,7 +23,6 @@ SMOKE = (
     "tests/core/test_prediction.py",
     "tests/datasets/test_base.py",
     "tests/distributed/test_map_reduce.py",
-    "tests/inputs/test_labels.py",
     "tests/inputs/test_tasks.py",
     "tests/pipeline/test_pipeline.py",
     "tests/project/test_architecture.py",
