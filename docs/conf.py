@@ -113,6 +113,9 @@ html_sidebars["generated/*"] = ["api_groups.html"]
 
 def skip_foreign(app, what, name, obj, skip, options):
     """Leave out what scikit-learn's classes bring along: that text links to pages of its own."""
+    # The docstring of a named tuple describes its fields; other members are those of any tuple.
+    if hasattr(tuple, name) or str(obj.__doc__).startswith("Alias for field number"):
+        return True
     module = getattr(getattr(obj, "fget", obj), "__module__", None)
     return True if module and not module.startswith("ffnb_sklearn") else None
 

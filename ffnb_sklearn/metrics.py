@@ -356,8 +356,9 @@ def open_set_classification_rate(
     classifications among samples of known classes, and the rate of accepted samples of unknown
     classes:
 
-    .. math:: \mathrm{CCR}(\theta) = P(\hat y = y, \, s \ge \theta \mid \text{known}) ,
-              \qquad \mathrm{FPR}(\theta) = P(s \ge \theta \mid \text{unknown}) .
+    .. math:: \mathrm{CCR}(\theta) = P(\hat y = y, \, s \ge \theta \mid \text{known})
+
+    .. math:: \mathrm{FPR}(\theta) = P(s \ge \theta \mid \text{unknown}) .
 
     The area under CCR as a function of FPR is the probability that a sample of a known class is
     classified correctly and has a higher score than a sample of an unknown class. Equal scores

@@ -23,7 +23,7 @@ from benchmarks.lib.report import environment_lines, limited, page, table
 from benchmarks.paper.data_sets import CIFAR, FPHA, FPHA_BY_CLASS, HELD_OUT, SBU
 from benchmarks.paper.paper import notes, plan_options, runners
 from benchmarks.paper.printed import ACCURACIES, CIFAR_ACCURACIES, SIZES
-from benchmarks.paper.report import settings, spread
+from benchmarks.paper.report import csv_line, settings, spread
 from benchmarks.paper.tables import CLOSED, NO_LAYER, TRAINED, Row
 
 # Absolute ridges, one decade apart, around those of `as_published`: gamma 1 and epsilon 0.01.
@@ -283,7 +283,7 @@ def summary(by_set):
         row, _ = default_rows(data_set)
         cells += ["-", _closed_and_trained(by_set[data_set.name], row)]
     rows.append(cells)
-    return [", ".join(f'"{cell}"' if "," in cell else cell for cell in row) for row in rows]
+    return [csv_line(row) for row in rows]
 
 
 def _closed_and_trained(runner, row):

@@ -297,6 +297,20 @@ def spread(values):
     return f"{np.mean(values):.2f}{deviation}"
 
 
+def csv_line(cells):
+    """Return the cells as a line of a csv-table."""
+    texts = []
+    for cell in cells:
+        if cell == "-":
+            # A single hyphen would start a list.
+            texts.append(r"\-")
+        elif "," in cell:
+            texts.append(f'"{cell}"')
+        else:
+            texts.append(cell)
+    return ", ".join(texts)
+
+
 def _scenario(data_set):
     """S2, S5 or S10."""
     return f"S{data_set.n_reports - 1}"

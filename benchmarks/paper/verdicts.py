@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.paper.report import csv_line
 from benchmarks.paper.runs import Plan, Runner
 from benchmarks.paper.tables import CLOSED, TRAINED, paper_tables
 
@@ -216,7 +217,7 @@ def lines(results):
         judgements = [judgement(claim, stream, tables, runners) for stream in STREAMS]
         cells = ["-" if one is None else str(one) for one in judgements]
         rows.append([claim.text, *printed, *cells])
-    return [", ".join(f'"{cell}"' if "," in cell else cell for cell in row) for row in rows]
+    return [csv_line(row) for row in rows]
 
 
 def main(arguments=None):

@@ -97,7 +97,7 @@ class TorchFeatureExtractor(
         if several axes are possible.
     views : {"mirror"}, MirrorShift or None, default=None
         Views of each image, over which the features are averaged: ``"mirror"``, the image and its
-        mirror image, or the views of a :class:`MirrorShift`.
+        mirror image, or the views of a :class:`~ffnb_sklearn.backbones.MirrorShift`.
     input_shape : tuple of int, default=None
         Shape of one input of the network, channels first for images. With `None`, rows are not
         reshaped, and all images have the shape of the first image.
@@ -138,9 +138,11 @@ class TorchFeatureExtractor(
     train_batch_size : int, default=128
         Number of rows per step.
     augment : {"flip-crop"}, callable or None, default=None
-        Random augmentation of the inputs of each step: ``"flip-crop"`` for a :class:`FlipCrop`, an
-        :class:`ImageTransform` of torchvision, or a function from a batch, shaped and scaled as for
-        the network, and a `torch.Generator` on the CPU to a batch of the same shape.
+        Random augmentation of the inputs of each step: ``"flip-crop"`` for a
+        :class:`~ffnb_sklearn.backbones.FlipCrop`, an
+        :class:`~ffnb_sklearn.backbones.ImageTransform` of torchvision, or a function from a batch,
+        shaped and scaled as for the network, and a `torch.Generator` on the CPU to a batch of the
+        same shape.
     frozen : list of str, default=None
         Names of submodules, as listed by ``named_modules()``, that pretraining does not change:
         neither their parameters nor the statistics of their normalisations.

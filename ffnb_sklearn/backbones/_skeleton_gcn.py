@@ -50,7 +50,7 @@ class SkeletonGCN(nn.Module):
         Features per node, ``3 * n_chunks``; the coordinate varies fastest.
     adjacency : {"sbu", "fpha"} or array-like of shape (n_nodes, n_nodes), default=None
         Weights of the nodes (columns) in the sum for each node (rows). A name selects
-        :func:`tree_adjacency` of that entry of `SKELETON_PARENTS`. None makes each node relative to
+        `tree_adjacency` of that entry of `SKELETON_PARENTS`. None makes each node relative to
         the mean of all nodes.
     n_filters : int, default=8
         Number of filters, each followed by a ReLU.

@@ -27,7 +27,7 @@ _MOST_TASKS = 20
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamResult:
-    """Measurements of :func:`evaluate_stream`.
+    """Measurements of :func:`~ffnb_sklearn.evaluate_stream`.
 
     Attributes
     ----------

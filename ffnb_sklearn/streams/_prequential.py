@@ -20,7 +20,7 @@ _N_SIZES = 10
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrequentialResult:
-    """Measurements of :func:`evaluate_prequential`.
+    """Measurements of :func:`~ffnb_sklearn.evaluate_prequential`.
 
     Samples are tested from the second batch on. `n_tested` is their number.
 

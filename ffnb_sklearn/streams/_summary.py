@@ -27,7 +27,7 @@ class StreamSummary:
     Parameters
     ----------
     results : sequence of StreamResult
-        Results of :func:`evaluate_stream` with equally many tasks.
+        Results of :func:`~ffnb_sklearn.evaluate_stream` with equally many tasks.
 
     Raises
     ------
