@@ -31,6 +31,7 @@ SMOKE = (
     "tests/skeletons/test_skeletons.py",
     "tests/streams/test_streams.py",
     "tests/test_classifier.py",
+    "tests/test_exactness.py",
     "tests/test_metrics.py",
 )
 

@@ -89,9 +89,9 @@ def pooled_likeness(parts: Sequence[LeftOutLikeness]) -> LeftOutLikeness:
     if not parts:
         return LeftOutLikeness()
     return LeftOutLikeness.of(
-        np.concatenate([part.values for part in parts]),
-        np.concatenate([part.weights for part in parts]),
-        np.concatenate([part.learned_weights for part in parts]),
+        np.concatenate([each.values for each in parts]),
+        np.concatenate([each.weights for each in parts]),
+        np.concatenate([each.learned_weights for each in parts]),
     )
 
 

@@ -156,7 +156,7 @@ def test_hosted_ci_runs_commands_without_a_shell(monkeypatch):
         f"python{suffix}",
         f"sphinx-build{suffix}",
     ]
-    assert done[0][1] == ["-m", "pytest", "-q", "-m", "smoke"]
+    assert done[0][1] == ["-m", "pytest", "-q", "-n", "2", "-m", "smoke"]
     assert done[1][1][-1] == ".[docs]"
 
 
