@@ -12,9 +12,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = [
-    "tests/inputs",
-    "tests/pipeline",
-    "tests/base/test_base.py",
+    "tests/inputs/test_arrays.py",
+    "tests/inputs/test_arrays_arrow.py",
+    "tests/inputs/test_labels.py",
+    "tests/inputs/test_tables.py",
+    "tests/pipeline/test_pipeline.py",
     "tests/public_cases/test_frames.py",
     "tests/public_cases/test_kinds_of_arrays.py",
     "tests/public_cases/test_labels_and_weights.py",
@@ -33,4 +35,4 @@ project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 with tempfile.TemporaryDirectory() as folder:
     requirements = project["optional-dependencies"]["tables"]
     run("pip", "install", "-q", "-c", "constraints.txt", "--target", folder, *requirements)
-    run("pytest", "-q", "-n", "auto", *TESTS, PYTHONPATH=folder)
+    run("pytest", "-q", *TESTS, PYTHONPATH=folder)

@@ -73,7 +73,7 @@ def tasks_of(X, y, size):
     ],
     ids=repr,
 )
-@pytest.mark.parametrize("size", [1, 2, 5])
+@pytest.mark.parametrize("size", [1, 5])
 def test_closed_form_equals_the_printed_equations(digits, changes, size):
     X, y, X_test, _ = digits
     settings = {**SETTINGS, **changes}

