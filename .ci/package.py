@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# Rooms that read files of the package, and the estimators: what a wheel may lack shows here.
+# Tests of the estimators, and of the rooms that read data files, which a wheel may lack.
 TESTS = [
     "tests/base/test_state.py",
     "tests/baselines/test_base.py",

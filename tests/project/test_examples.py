@@ -2,6 +2,7 @@
 
 import runpy
 import sys
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,7 +24,8 @@ def run(tmp_path, monkeypatch, capfd):
         path = str(EXAMPLES / script)
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "argv", [path, *map(str, arguments)])
-        with matplotlib.rc_context():
+        with matplotlib.rc_context(), warnings.catch_warnings():
+            warnings.simplefilter("error")
             runpy.run_path(path, run_name="__main__")
         plt.close("all")
         printed, errors = capfd.readouterr()
