@@ -11,7 +11,7 @@ from ._base.bands import Bands
 from ._version import __version__
 from .backbones import TorchFeatureExtractor
 from .baselines import NaiveIncrementalClassifier
-from .classifier import FFNBClassifier
+from .classifiers import FFNBClassifier, IncrementalDiscriminantAnalysis
 from .displays import AccuracyMatrixDisplay, IncrementalAccuracyDisplay, PrequentialAccuracyDisplay
 from .distributed import partial_fit_shards
 from .open_set import OpenSetClassifier
@@ -26,6 +26,7 @@ __all__ = [
     "ContinualPipeline",
     "FFNBClassifier",
     "IncrementalAccuracyDisplay",
+    "IncrementalDiscriminantAnalysis",
     "NaiveIncrementalClassifier",
     "OpenSetClassifier",
     "PrequentialAccuracyDisplay",

@@ -28,7 +28,7 @@ from ._base.open_set import ScoreDistributions, left_out_scores
 from ._inputs.arrays import as_numpy, in_library_of, in_memory
 from ._inputs.labels import check_labels, check_targets
 from ._inputs.locks import exclusive
-from .classifier import FFNBClassifier
+from .classifiers._base import BaseDiscriminantClassifier
 
 __all__ = ["OpenSetClassifier"]
 
@@ -57,7 +57,7 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
 
     Parameters
     ----------
-    estimator : FFNBClassifier or pipeline that ends in one
+    estimator : IncrementalDiscriminantAnalysis, FFNBClassifier or pipeline that ends in one
         It is cloned, and never changed. The clone has ``novelty=True``, which `novelty_threshold`
         needs too; learning and a first prediction then take up to twice as long.
     rate : float, default=0.05
@@ -82,8 +82,8 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
 
     See Also
     --------
-    FFNBClassifier.score_samples : The score.
-    FFNBClassifier.novelty_threshold : One threshold for all classes together.
+    IncrementalDiscriminantAnalysis.score_samples : The score.
+    IncrementalDiscriminantAnalysis.novelty_threshold : One threshold for all classes together.
     ffnb_sklearn.metrics.false_alarm_rate : Share of samples of known classes that are rejected.
 
     Notes
@@ -101,10 +101,10 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from ffnb_sklearn import FFNBClassifier, OpenSetClassifier
+    >>> from ffnb_sklearn import IncrementalDiscriminantAnalysis, OpenSetClassifier
     >>> X, y = load_digits(return_X_y=True)
     >>> train, is_known = [i % 2 == 0 for i in range(len(y))], y < 8
-    >>> clf = OpenSetClassifier(FFNBClassifier(random_state=0), rate=0.05)
+    >>> clf = OpenSetClassifier(IncrementalDiscriminantAnalysis(random_state=0), rate=0.05)
     >>> clf = clf.fit(X[train & is_known], y[train & is_known])
     >>> clf.classes_
     array([-1,  0,  1,  2,  3,  4,  5,  6,  7])
@@ -205,9 +205,10 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
     def _unfitted_clone(self):
         """Return a clone of the estimator that prepares thresholds."""
         path, learner = _path_and_learner(self.estimator)
-        if not isinstance(learner, FFNBClassifier):
+        if not isinstance(learner, BaseDiscriminantClassifier):
             raise ValueError(
-                "estimator must be an FFNBClassifier, or a pipeline that ends in one, because "
+                "estimator must be an IncrementalDiscriminantAnalysis or FFNBClassifier, or a "
+                "pipeline that ends in one, because "
                 "thresholds need the scores of samples left out of learning; got "
                 f"{self.estimator!r}."
             )

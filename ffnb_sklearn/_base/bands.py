@@ -7,7 +7,7 @@ from typing import ClassVar
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..core.features.activations import ACTIVATIONS
+from ..core.bands.activations import ACTIVATIONS
 
 __all__ = ["Bands"]
 
@@ -17,8 +17,7 @@ class Bands(BaseEstimator):
     """How the trained bands of an `FFNBClassifier` are made and fine-tuned.
 
     An instance is the value of the parameter `bands`. Names such as ``bands__max_epochs`` set the
-    options in `set_params` of the classifier and in grids. They apply to the bands of later tasks,
-    if `band_size` is positive; `units` and `half_bias` apply to the classifier too.
+    options in `set_params` of the classifier and in grids. They apply to the bands of later tasks.
 
     Parameters
     ----------
@@ -37,13 +36,6 @@ class Bands(BaseEstimator):
     batch_norm : bool, default=False
         Whether trained neurons have batch normalisation before their activation. This is an
         ablation: the running statistics move with every task, and so do old features.
-    units : {"relative", "absolute"}, default="relative"
-        Unit of `gamma`, `learning_rate`, `weight_decay` and of the classifier's `epsilon`:
-        relative to the features, so that their unit plays no part, or 1 as in [1]_. An absolute
-        epsilon is the ridge of a pair of classes, and half of it that of a single covariance.
-    half_bias : bool, default=True
-        Whether the thresholds of pairs lie midway between the means, or have the bias printed in
-        [1]_, which lacks the factor 1/2. Used only with ``classifier="ovo"`` and in fine-tuning.
     max_epochs : int, default=0
         Number of epochs of the end-to-end fine-tuning of each task's bands [1]_ (Algorithm 2). With
         0, bands keep their initial weights.
@@ -75,7 +67,7 @@ class Bands(BaseEstimator):
     Examples
     --------
     >>> from ffnb_sklearn import Bands, FFNBClassifier
-    >>> clf = FFNBClassifier(band_size=3, bands=Bands(max_epochs=20, adaptive_rate=False))
+    >>> clf = FFNBClassifier(bands=Bands(max_epochs=20, adaptive_rate=False))
     >>> clf.set_params(bands__momentum=0.5).bands
     Bands(adaptive_rate=False, max_epochs=20, momentum=0.5)
     """
@@ -86,8 +78,6 @@ class Bands(BaseEstimator):
     null_space: bool = True
     old_statistics: str = "gaussian"
     batch_norm: bool = False
-    units: str = "relative"
-    half_bias: bool = True
     max_epochs: int = 0
     learning_rate: float = 0.003
     momentum: float = 0.9
@@ -103,8 +93,6 @@ class Bands(BaseEstimator):
         "null_space": ["boolean"],
         "old_statistics": [StrOptions({"gaussian", "zero"})],
         "batch_norm": ["boolean"],
-        "units": [StrOptions({"relative", "absolute"})],
-        "half_bias": ["boolean"],
         "max_epochs": [Interval(Integral, 0, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "momentum": [Interval(Real, 0, 1, closed="left")],

@@ -1,6 +1,5 @@
 """Base class of the class-incremental classifiers: labels, transactions, predictions."""
 
-from numbers import Integral
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -9,14 +8,12 @@ import numpy.typing as npt
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils._param_validation import Interval
 
 from .._inputs.arrays import in_library_of
 from .._inputs.labels import label_positions
 from .._inputs.locks import exclusive
 from .._inputs.seeds import advance
 from .._inputs.sparse import place_samples
-from .._inputs.tasks import class_incremental_tasks
 from ..core.device import as_array, plain_torch
 from .callbacks import CallbackSupportMixin, ReportedTask, metadata_of, with_callbacks
 from .priors import LEAST, unseen_scores
@@ -31,14 +28,13 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
 
     The attribute `_state` holds everything that a classifier has learned. It is replaced and never
     changed, and a prediction reads it once. A call that learns replaces it when nothing can fail
-    any more, and is `exclusive`. Subclasses define how the model learns a task (`_learn_task`), and
-    the largest number of epochs of a task (`_max_epochs`).
+    any more, and is `exclusive`. Subclasses define how the model learns a task (`_learn_task`). If
+    they divide the samples of `fit` into tasks, or have epochs, they replace `_tasks_of_fit`,
+    `_max_epochs` and `_loss_curve`.
     """
 
     # Parameters that all subclasses have.
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        "n_layers": [Interval(Integral, 1, None, closed="left")],
-        "classes_per_task": [Interval(Integral, 1, None, closed="left"), None],
         "device": [str],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -69,8 +65,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         tasks: list[Any] = [slice(None)]
         if reset:
             method = "fit"
-            if self.classes_per_task is not None:
-                tasks = class_incremental_tasks(y, classes_per_task=self.classes_per_task)
+            tasks = self._tasks_of_fit(y)
         context = self._init_callback_context(method, max_subtasks=len(tasks))
         call = ReportedTask(context, self, X, y, metadata_of(weights, sample_weight))
         for task in tasks:
@@ -104,7 +99,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         if self.verbose:
             seconds = perf_counter() - start
             epochs = ""
-            losses = state.model.loss_curve
+            losses = self._loss_curve(state)
             if losses:
                 epochs = f"{len(losses)} epochs, loss {losses[-1]:.3g}, "
             print(
@@ -122,9 +117,21 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         """
         raise NotImplementedError
 
+    def _tasks_of_fit(self, y):
+        """Return the numbers of the samples of each task of `fit`."""
+        return [slice(None)]
+
+    def _needs_dense_inputs(self):
+        """Return whether wide sparse samples are projected onto dense columns."""
+        return True
+
     def _max_epochs(self):
         """Return the largest number of epochs of a task."""
-        raise NotImplementedError
+        return 0
+
+    def _loss_curve(self, state):
+        """Return the loss after each epoch of the last task."""
+        return ()
 
     def _clone_in_state(self, state, **parameters):
         """Return a clone with other values of some parameters, and with a state of its own."""
@@ -157,8 +164,6 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
     n_tasks_ = learned_attribute(lambda state: len(state.task_classes))
     task_classes_ = learned_attribute(lambda state: list(state.task_classes))
     n_parameters_ = learned_attribute(lambda state: state.model.n_weights)
-    loss_curve_ = learned_attribute(lambda state: list(state.model.loss_curve))
-    n_iter_ = learned_attribute(lambda state: len(state.model.loss_curve))
 
     @property
     def feature_names_in_(self):

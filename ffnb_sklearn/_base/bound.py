@@ -13,13 +13,9 @@ __all__ = ["descent_bound", "forgetting_bound"]
 def forgetting_bound(state, X):
     """Return the bound and the drift of the features of samples X of previous tasks, a tensor."""
     model = state.model
-    if not model.settings.band_size:
-        raise ValueError(
-            "forgetting_bound needs trained bands, and this model has none: band_size is 0. "
-            "Fit with a positive band_size, such as 3. Without trained bands no feature moves."
-        )
-    is_normalised = any(band.batch_norm is not None for band in model.features.bands)
-    if len(model.null_space_dims) < 2 or not model.n_newest or is_normalised:
+    trained = model.trained
+    is_normalised = any(band.batch_norm is not None for band in trained.layers.bands)
+    if len(trained.null_space_dims) < 2 or not trained.n_newest or is_normalised:
         raise ValueError(
             "forgetting_bound needs two tasks that brought trained bands, with "
             "Bands(batch_norm=False), and no merge or forget after the newest task."

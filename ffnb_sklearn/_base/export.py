@@ -8,7 +8,6 @@ from torch import nn
 
 from .._inputs.sparse import N_COLUMNS
 from ..core.device import place_arrays
-from ..core.features.feature_map import classifier_columns
 
 __all__ = ["TorchHead", "torch_module"]
 
@@ -79,14 +78,14 @@ class TorchHead(nn.Module):
         order = np.argsort(labels)
         self.classes_ = labels[order]
         # A pickle would draw the band of a seed again.
-        shared_band = replace(model.features.shared, seed=None)
-        features = replace(model.features, shared=shared_band)
-        columns = classifier_columns(features, model.settings.skip_connection)
-        self.register_buffer("_columns", torch.tensor(columns, device="cpu"))
+        shared = replace(model.features.shared, seed=None)
+        fixed = replace(model.features, shared=shared)
+        feature_map = replace(model.feature_map, fixed=fixed)
+        self.register_buffer("_columns", torch.tensor(model.columns, device="cpu"))
         self._repair = None
         if state.repair is not None:
             self._repair = _Stored(state.repair)
-        self._features = _Stored(features)
+        self._features = _Stored(feature_map)
         self._scores = head.scores_module(priors)
         self.register_buffer("_order", torch.tensor(order, device="cpu"))
         self.probabilities = _Probabilities(head.logits_module(), state.n_samples, len(order))

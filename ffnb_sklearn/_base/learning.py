@@ -10,7 +10,6 @@ from .._inputs.labels import label_positions
 from .._inputs.seeds import next_seed
 from .._inputs.sparse import place_samples
 from ..core.device import as_tensor
-from ..core.learning import learn
 from ..core.model import Task, empty_model
 from .priors import check_priors
 from .settings import (
@@ -18,7 +17,6 @@ from .settings import (
     check_seed,
     check_unchanged,
     settings_of,
-    warn_of_idle_parameters,
 )
 
 __all__ = [
@@ -44,10 +42,10 @@ def place_task(device, state, X, positions, weights):
 
 
 def learn_task(estimator, state, X, positions, arrived, weights, observe=iter):
-    """Return the state with the model after a task of an `FFNBClassifier`.
+    """Return the state with the model after a task.
 
     Samples have a position in `arrived`, which holds the labels seen by the end of the task.
-    `observe` reports the epochs of trained bands, and may end them.
+    `observe` reports the epochs, and may end them.
     """
     check_priors(estimator.priors, arrived)
     if estimator.scale and state.repair is None:
@@ -56,7 +54,7 @@ def learn_task(estimator, state, X, positions, arrived, weights, observe=iter):
         state = standardise_columns(estimator, state, spreads, labels)
     model, settings = prepare_model(estimator, state)
     task = place_task(estimator.device, state, X, positions, weights)
-    model = learn(model, task, settings, observe)
+    model = estimator._learn_model(model, task, settings, observe)
     warn_of_new_columns(estimator, state, model)
     return replace(state, model=model)
 
@@ -66,7 +64,7 @@ def prepare_model(estimator, state):
     settings = settings_of(estimator, state.n_inputs, state.projection)
     model = state.model
     if model is None:
-        warn_of_idle_parameters(estimator)
+        estimator._warn_of_idle_parameters()
         seed = next_seed(estimator.random_state)
         model = empty_model(state.n_inputs, settings, seed)
     else:

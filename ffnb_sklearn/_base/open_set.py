@@ -22,7 +22,7 @@ def left_out_scores(state):
     Parameters
     ----------
     state : State
-        State of an `FFNBClassifier`.
+        State of a classifier.
 
     Returns
     -------

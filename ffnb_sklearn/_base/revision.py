@@ -15,7 +15,6 @@ from ..core.revision import (
     decay_classes,
     forget_classes,
     join_classes,
-    merge_models,
     subtract_samples,
 )
 from .learning import place_task
@@ -42,10 +41,10 @@ def forget(state, classes):
 
 def forget_samples(estimator, state, X, y, sample_weight):
     """Return the state without samples; None if no class is left."""
-    if state.model.settings.rank is not None or state.model.features.bands:
+    if state.model.settings.rank is not None:
         raise ValueError(
-            "forget_samples needs an estimator that has learned with rank=None and band_size=0: "
-            "truncated moments and trained bands do not tell which part of them a sample is."
+            "forget_samples needs an estimator that has learned with rank=None: truncated moments "
+            "do not tell which part of them a sample is."
         )
     X, y, _, weights, _ = check_samples(
         estimator, X, y, classes=None, sample_weight=sample_weight, state=state
@@ -121,11 +120,10 @@ def rename(state, mapping, priors, device):
     """Return the state with new labels; classes whose new labels are equal are joined."""
     names = _new_names(state, mapping)
     renamed = state.renamed(names)
-    if len(renamed.arrived) < len(state.arrived) and state.model.features.bands:
+    if len(renamed.arrived) < len(state.arrived) and state.model.trained is not None:
         raise ValueError(
-            "mapping must not join classes of an estimator with trained bands, whose neurons were "
-            "fitted to the old classes; give each class a label of its own, or learn with "
-            "band_size=0."
+            "mapping must give each class a label of its own, because neurons are trained for "
+            "single classes; got equal new labels. IncrementalDiscriminantAnalysis joins classes."
         )
     check_priors(priors, renamed.arrived)
     groups = [[] for _ in renamed.arrived]
@@ -183,31 +181,31 @@ def _numbers_of_classes(state, labels):
     return np.flatnonzero(is_named).tolist()
 
 
-def check_and_merge(mine, theirs, priors, device):
-    """Return the state with all that two states have learned; raise if they cannot be merged."""
-    check_mergeable(mine, theirs)
+def check_and_merge(mine, theirs, estimator, device):
+    """Return the state with all that two states have learned; raise if they cannot be merged.
+
+    `estimator` has learned the first state.
+    """
+    check_mergeable(mine, theirs, estimator._merge_conditions)
     _check_different_samples(mine, theirs)
-    return merge_states(mine, theirs, priors, device)
+    return merge_states(mine, theirs, estimator, device)
 
 
-def merge_states(mine, theirs, priors, device):
+def merge_states(mine, theirs, estimator, device):
     """Return the state with everything that two mergeable states have learned."""
     state = mine.merged(theirs)
-    check_priors(priors, state.arrived)
+    check_priors(estimator.priors, state.arrived)
     positions, _ = label_positions(theirs.arrived, state.arrived)
-    model = merge_models(mine.model, theirs.model, positions.tolist(), device=device)
+    model = estimator._merge_models(mine.model, theirs.model, positions.tolist(), device=device)
     return replace(state, model=model)
 
 
 def _check_different_samples(mine, theirs):
     """Raise if a class has the same moments in two states: they have learned the same samples."""
-    features = mine.model.features
-    # Trained bands differ, and moments keep their first columns if further bands are appended.
-    n_shared = features.n_inputs + len(features.shared)
     moments_by_label = dict(zip(mine.arrived.tolist(), mine.model.moments, strict=True))
     repeated = []
     for label, moments in zip(theirs.arrived.tolist(), theirs.model.moments, strict=True):
-        if label in moments_by_label and moments_by_label[label].equals(moments, n_shared):
+        if label in moments_by_label and moments_by_label[label].equals(moments):
             repeated.append(label)
     if repeated:
         raise ValueError(

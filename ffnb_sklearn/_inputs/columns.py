@@ -117,7 +117,7 @@ class ColumnSpreads:
         spreads = []
         for each in moments:
             mean = each.mean[:n_inputs]
-            factor = each.columns(slice(0, n_inputs)).astype(np.float64)
+            factor = each.factor[:, :n_inputs].astype(np.float64)
             residual = each.residual[:n_inputs]
             scatter = np.square(factor).sum(axis=0) + residual
             spreads.append(cls(each.weight, mean, scatter))

@@ -81,16 +81,13 @@ def projection_for(X, estimator):
     """Return the projection of a model whose first samples are X; None if it needs none.
 
     Dense samples, and sparse samples with at most `N_COLUMNS` features, need none. The columns stay
-    sparse if the classifier sees them without a shared band: then no band is trained either.
+    sparse unless the estimator needs dense inputs.
     """
     n_features = X.shape[1]
     if not sparse.issparse(X) or n_features <= N_COLUMNS:
         return None
-    has_neurons = getattr(estimator, "shared_band_size", 1) not in (0, "auto")
-    if not has_neurons and estimator.band_size:
-        has_neurons = not estimator.skip_connection
     most_columns = MOST_SPARSE_COLUMNS
-    if has_neurons:
+    if estimator._needs_dense_inputs():
         most_columns = N_COLUMNS
     n_columns = min(n_features, most_columns)
     return RandomProjection(n_features, next_seed(estimator.random_state), n_columns)

@@ -6,11 +6,14 @@ from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval
 
+from .._base.band_settings import descent_of
 from .._base.bands import Bands
 from .._base.base import ClassIncrementalClassifier
 from .._base.learning import place_task
-from .._base.settings import check_seed, check_unchanged, descent_of
+from .._base.settings import check_seed, check_unchanged
+from .._base.state import learned_attribute
 from .._inputs.seeds import next_seed
+from .._inputs.tasks import class_incremental_tasks
 from ..core.bands.tuning.naive import empty_network, grow, train_newest
 
 __all__ = ["NaiveIncrementalClassifier"]
@@ -101,6 +104,8 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     _parameter_constraints: ClassVar[dict] = {
         **ClassIncrementalClassifier._parameter_constraints,
         "band_size": [Interval(Integral, 1, None, closed="left")],
+        "n_layers": [Interval(Integral, 1, None, closed="left")],
+        "classes_per_task": [Interval(Integral, 1, None, closed="left"), None],
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
         "patience": [Interval(Integral, 1, None, closed="left"), None],
         **{
@@ -192,6 +197,19 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
             model = grow(model, n_new, int(self.band_size), str.__str__(self.activation))
         model = train_newest(model, samples, task.classes, descent_of(self), observe)
         return replace(state, model=model)
+
+    loss_curve_ = learned_attribute(lambda state: list(state.model.loss_curve))
+    n_iter_ = learned_attribute(lambda state: len(state.model.loss_curve))
+
+    def _tasks_of_fit(self, y):
+        """Return the numbers of the samples of each task of `fit`."""
+        if self.classes_per_task is None:
+            return [slice(None)]
+        return class_incremental_tasks(y, classes_per_task=self.classes_per_task)
+
+    def _loss_curve(self, state):
+        """Return the loss after each epoch of the last task."""
+        return state.model.loss_curve
 
     def _max_epochs(self):
         """Return the largest number of epochs of a task."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from .device import Array, as_array, as_tensor
@@ -29,8 +28,6 @@ from .scatter import (
 # a factor lacks axes of up to 1e-13 of the energy, and there are hundreds of axes.
 SUBTRACTION_ROUNDING = 1e-10
 
-Columns = npt.NDArray[np.intp] | slice
-
 
 @dataclass(frozen=True)
 class ClassMoments:
@@ -39,10 +36,8 @@ class ClassMoments:
     `weight_norm` is the root of the sum of the squared weights, which neither overflows nor
     underflows where the weights do not.
 
-    `factor` holds the first columns of F, of shape (r, d), in single precision unless the rank is
-    None, and `inferred` the further columns in a few blocks: new neurons leave the first columns
-    where they are in memory. `truncated` is v, of shape (d,) and never negative, or None if F is
-    the whole scatter.
+    `factor` is F, of shape (r, d), in single precision unless the rank is None. `truncated` is v,
+    of shape (d,) and never negative, or None if F is the whole scatter.
     """
 
     weight: float
@@ -50,7 +45,6 @@ class ClassMoments:
     mean: Array
     factor: Array
     truncated: Array | None
-    inferred: tuple[Array, ...] = ()
 
     @property
     def residual(self) -> Array:
@@ -79,21 +73,9 @@ class ClassMoments:
             kish_number = n_equal
         return max(self.weight, kish_number)
 
-    def columns(self, columns: Columns, out: Array | None = None) -> Array:
-        """Return some columns of F, as a view if they are in one block, or in `out`."""
-        factor = self.factor
-        if self.inferred and not _lies_within(columns, factor.shape[1]):
-            factor = np.concatenate([factor, *self.inferred], axis=1)
-        values: Array = factor[:, columns]
-        if out is None:
-            return values
-        out[:] = values
-        return out
-
     def scatter(self) -> Array:
         """Return the scatter matrix."""
-        factor = self.columns(slice(None))
-        factor = factor.astype(np.float64)
+        factor = self.factor.astype(np.float64)
         residual = np.diag(self.residual)
         scatter: Array = factor.T @ factor + residual
         return scatter
@@ -108,7 +90,7 @@ class ClassMoments:
         the scatter. The first result is the part of z along the axes. The leverage, :math:`w'
         |(F^+)^\top z|^2`, is at most 1, and 1 if no other sample has a part along the sample.
         """
-        factor = as_tensor(self.columns(slice(None)), device=samples.device)
+        factor = as_tensor(self.factor, device=samples.device)
         mean = as_tensor(self.mean, device=samples.device)
         deviations = samples - mean
         # The rows of F are orthogonal.
@@ -122,25 +104,13 @@ class ClassMoments:
         leverages = scatter_weights * squared_lengths
         return coordinates @ factor, leverages
 
-    def equals(self, other: "ClassMoments", n_columns: int) -> bool:
-        """Return whether the moments of the first columns equal those of other samples exactly."""
-        columns = slice(n_columns)
+    def equals(self, other: "ClassMoments") -> bool:
+        """Return whether the moments equal those of other samples exactly."""
         return (
             self.weight == other.weight
-            and np.array_equal(self.mean[columns], other.mean[columns])
-            and np.array_equal(self.residual[columns], other.residual[columns])
-            and np.array_equal(self.columns(columns), other.columns(columns))
-        )
-
-    def take(self, columns: Columns) -> "ClassMoments":
-        """Return the moments of some features, or of all features in another order."""
-        factor = np.ascontiguousarray(self.columns(columns))
-        return replace(
-            self,
-            mean=self.mean[columns],
-            factor=factor,
-            truncated=none_if_zero(self.residual[columns]),
-            inferred=(),
+            and np.array_equal(self.mean, other.mean)
+            and np.array_equal(self.residual, other.residual)
+            and np.array_equal(self.factor, other.factor)
         )
 
     def scale_weights(self, share: float) -> "ClassMoments":
@@ -149,34 +119,14 @@ class ClassMoments:
             self.weight * share,
             self.weight_norm * share,
             self.mean,
-            self.columns(slice(None)) * share**0.5,
+            self.factor * share**0.5,
             none_if_zero(self.residual * share),
         )
-
-    def append(self, mean: Array, factor: Array, residual: Array) -> "ClassMoments":
-        """Return the moments with further features after the present features."""
-        blocks = list(self.inferred)
-        last = factor.astype(self.factor.dtype)
-        # Each column is copied at most once per doubling of the width behind it.
-        while blocks and blocks[-1].shape[1] <= last.shape[1]:
-            last = np.concatenate([blocks.pop(), last], axis=1)
-        blocks.append(last)
-        mean = np.concatenate([self.mean, mean])
-        residual = np.concatenate([self.residual, residual])
-        truncated = none_if_zero(residual)
-        return replace(self, mean=mean, truncated=truncated, inferred=tuple(blocks))
 
 
 def none_if_zero(residual: Array) -> Array | None:
     """Return a residual in the form that is stored: None if it is zero in every column."""
     return residual if residual.any() else None
-
-
-def _lies_within(columns: Columns, width: int) -> bool:
-    """Return whether columns are a slice that ends within the first `width` columns."""
-    if not isinstance(columns, slice) or columns.stop is None:
-        return False
-    return bool(0 <= columns.stop <= width)
 
 
 def check_weight(weight: float) -> None:
@@ -210,29 +160,27 @@ def check_size(moments: Iterable[ClassMoments]) -> None:
         )
 
 
-def remove_spare_axes(moments: ClassMoments, max_rank: Rank) -> ClassMoments:
-    """Return moments with as many axes as one fit keeps; the residual gets the spare axes."""
-    count = fewest_axes(max_rank)
-    if count is None or moments.rank <= count:
-        return moments
-    if max_rank == "auto":
-        count = _n_axes_of_one_fit(moments)
-    factor = moments.columns(slice(None))
-    spare_energies = np.square(factor[count:], dtype=np.float64).sum(axis=0)
-    residual = moments.residual + spare_energies
-    return replace(moments, factor=factor[:count], truncated=none_if_zero(residual), inferred=())
-
-
-def _n_axes_of_one_fit(moments: ClassMoments) -> int:
-    """Return the number of axes that one fit keeps with rank "auto".
-
-    Neurons that came later play no part in it.
-    """
+def n_axes_of_one_fit(moments: ClassMoments, max_rank: Rank) -> int:
+    """Return the number of axes that one fit to all samples of the class keeps."""
+    fewest = fewest_axes(max_rank)
+    if fewest is None or moments.rank <= fewest:
+        return moments.rank
+    if max_rank != "auto":
+        return fewest
     factor = moments.factor
-    residual = moments.residual[: factor.shape[1]]
     energies = np.einsum("ij,ij->i", factor, factor, dtype=np.float64)
-    trace = float(energies.sum() + residual.sum())
+    trace = float(energies.sum() + moments.residual.sum())
     return n_auto_axes(energies, trace)
+
+
+def keep_axes(moments: ClassMoments, count: int) -> ClassMoments:
+    """Return moments with the first axes alone; the residual gets the energies of the others."""
+    if moments.rank <= count:
+        return moments
+    factor = moments.factor
+    other_energies = np.square(factor[count:], dtype=np.float64).sum(axis=0)
+    residual = moments.residual + other_energies
+    return replace(moments, factor=factor[:count], truncated=none_if_zero(residual))
 
 
 def moments_of(
@@ -418,7 +366,7 @@ def _centre(features: torch.Tensor, weights: torch.Tensor) -> _Set:
 def _place(moments: ClassMoments, device: torch.device) -> _Set:
     """Return the weights, the mean and the factor of moments as tensors on a device."""
     mean = as_tensor(moments.mean, device=device)
-    factor = as_tensor(moments.columns(slice(None)), device=device)
+    factor = as_tensor(moments.factor, device=device)
     return _Set(moments.weight, moments.weight_norm, mean, factor)
 
 

@@ -14,7 +14,7 @@ from .device import Array, as_array, as_tensor, few_threads, plain_torch
 from .heads.interface import NUMBERS_TOGETHER
 from .likeness import LeftOutLikeness, pooled_likeness
 from .linalg import LENGTH_ROUNDING
-from .model import Model, Samples, Task, task_features
+from .model import FeaturesOf, Model, Samples, Task
 from .prediction import classifier_view, n_operations, relative_distances
 from .sparse import SparseInputs
 
@@ -26,12 +26,12 @@ _BLOCK = 1024
 
 
 def left_out_likeness(
-    before: Model, task: Task, learned: Model, last_features: torch.Tensor | None
+    before: Model, task: Task, learned: Model, features_of: FeaturesOf
 ) -> tuple[LeftOutLikeness, ...]:
     """Return the left-out likeness of all classes, given the models before and after a task.
 
-    `last_features` is the argument of `updated_moments` of this name. The likeness is computed for
-    a fair choice of distinct samples of the task, and pooled with the values of their classes.
+    `features_of` returns the features that the moments have learned. The likeness is computed for a
+    fair choice of distinct samples of the task, and pooled with the values of their classes.
     Samples that make up a whole class are excluded.
     """
     n_classes = len(learned.moments)
@@ -47,7 +47,7 @@ def left_out_likeness(
     chosen = candidates[_fair_choice(classes[candidates], rng)]
     values = np.empty(0)
     if len(chosen):
-        values = _likeness_of_each(learned, task, last_features, numbers[chosen], weights[chosen])
+        values = _likeness_of_each(learned, task, features_of, numbers[chosen], weights[chosen])
     n_missing = n_classes - len(before.left_out)
     left_out = list(before.left_out)
     left_out += [LeftOutLikeness()] * n_missing
@@ -69,7 +69,7 @@ def left_out_likeness(
 def _likeness_of_each(
     learned: Model,
     task: Task,
-    last_features: torch.Tensor | None,
+    features_of: FeaturesOf,
     numbers: npt.NDArray[np.intp],
     weights: Array,
 ) -> Array:
@@ -79,14 +79,14 @@ def _likeness_of_each(
     """
     device = task.classes.device
     relative = relative_distances(learned, device)
-    n_features = learned.features.n_features
+    n_features = learned.feature_map.n_features
     size = max(1, min(learned.settings.chunk_size, NUMBERS_TOGETHER // n_features))
     results = []
     with few_threads(2.0 * n_operations(learned, len(numbers))):
         for start in range(0, len(numbers), size):
             chunk = torch.from_numpy(numbers[start : start + size])
             chunk_weights = as_tensor(weights[start : start + size], device=device)
-            samples, _ = task_features(learned, task, last_features, chunk)
+            samples = features_of(chunk)
             classes = task.classes[chunk]
             along_axes, leverages = _along_axes(learned, samples, classes, chunk_weights)
             values = relative.left_out_likeness(

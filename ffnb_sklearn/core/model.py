@@ -5,9 +5,10 @@ Classes are numbered in order of arrival. `ffnb_sklearn.core.prediction` solves 
 a model implies.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, cast
+from functools import cached_property
+from typing import Any, Protocol, Self, cast, runtime_checkable
 
 import torch
 
@@ -16,13 +17,13 @@ from .class_moments import (
     MomentSums,
     add_to_class,
     check_size,
+    keep_axes,
+    n_axes_of_one_fit,
     none_if_zero,
-    remove_spare_axes,
 )
-from .features.feature_map import FeatureMap, as_slice
+from .features.feature_map import FeatureMap, FixedFeatures, Index, TrainedLayers, as_slice
 from .features.shared_band import draw_shared_band
 from .likeness import LeftOutLikeness
-from .past import Past
 from .settings import Settings
 from .solution import Solution, n_classifier_weights
 from .sparse import SparseInputs, moments_of_inputs
@@ -63,13 +64,34 @@ class Task:
         return self.samples.double()
 
 
+@runtime_checkable
+class Trained(Protocol):
+    """What tasks have trained beside the moments, as `ffnb_sklearn.core.bands` implements it."""
+
+    @property
+    def layers(self) -> TrainedLayers:
+        """The trained neurons."""
+
+    def complete(self, moments: ClassMoments, number: int) -> ClassMoments:
+        """Return the moments of a class over the fixed features with those of the neurons."""
+
+    def scale_weights(self, factor: float, numbers: Container[int]) -> Self:
+        """Return the state in which the samples of some classes have other weights."""
+
+    def reorder(self, order: Sequence[int]) -> Self:
+        """Return the state with the classes in another order, given by their present numbers."""
+
+    def without_classes(self, gone: Container[int]) -> Self:
+        """Return the state without some classes."""
+
+
 @dataclass(frozen=True)
 class Earlier:
     """A solution, and the data of the model that it was solved for."""
 
     solution: Solution
     moments: tuple[ClassMoments, ...]
-    features: FeatureMap
+    feature_map: FeatureMap
     settings: Settings
 
 
@@ -81,20 +103,12 @@ class Model:
     ----------
     settings, seed : Settings, int
         Settings of the last task, and the seed of every random draw.
-    features, moments : FeatureMap, tuple of ClassMoments
-        Map from an input to all features, and the moments of each class over them.
-    null_space_dims : tuple of tuple of int
-        Number of residual axes, per task with new bands and per layer.
-    n_newest : int
-        Number of classes that the newest task with bands brought, the last classes; 0 if no task
-        is the newest, as after a merge.
-    loss_curve : tuple of float
-        Loss after each epoch of fine-tuning for the last task.
+    features, moments : FixedFeatures, tuple of ClassMoments
+        Features that no task changes, and the moments of each class over them.
+    trained : Trained or None
+        Trained neurons, with the moments of each class in them; None in a model without any.
     left_out : tuple of LeftOutLikeness
         Likeness of left-out samples of each class up to the last class that has any.
-    inputs_past : Past or None
-        Past of psi_0 for some of the first classes, to which a stream adds new classes. It follows
-        from the moments, so neither files nor pickles hold it.
     earlier : Earlier or None
         Last solution before this model, which the solution may follow. Neither files nor pickles
         hold it.
@@ -105,13 +119,10 @@ class Model:
 
     settings: Settings
     seed: int
-    features: FeatureMap
+    features: FixedFeatures
     moments: tuple[ClassMoments, ...] = ()
-    null_space_dims: tuple[tuple[int, ...], ...] = ()
-    n_newest: int = 0
-    loss_curve: tuple[float, ...] = ()
+    trained: Trained | None = None
     left_out: tuple[LeftOutLikeness, ...] = ()
-    inputs_past: Past | None = field(default=None, repr=False, compare=False)
     earlier: Earlier | None = field(default=None, repr=False, compare=False)
     cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -121,7 +132,22 @@ class Model:
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state without derived fields, which a copy derives again."""
-        return {**vars(self), "inputs_past": None, "earlier": None, "cache": {}}
+        state = {**vars(self), "earlier": None, "cache": {}}
+        state.pop("feature_map", None)
+        return state
+
+    @cached_property
+    def feature_map(self) -> FeatureMap:
+        """The map from an input to all features, fixed and trained."""
+        layers = None
+        if self.trained is not None:
+            layers = self.trained.layers
+        return FeatureMap(self.features, layers)
+
+    @property
+    def columns(self) -> Index:
+        """Columns of all features that the classifier sees."""
+        return self.feature_map.columns(self.settings.skip_connection)
 
     @property
     def solution(self) -> Solution | None:
@@ -130,45 +156,38 @@ class Model:
 
     @property
     def n_weights(self) -> int:
-        """Number of weights in the bands and in the classifier, solved or not."""
+        """Number of weights of the neurons and of the classifier, solved or not."""
         if "n_weights" not in self.cache:
             moments = self.classifier_moments(range(len(self.moments)))
-            n_in_classifier = n_classifier_weights(self.features, moments, self.settings)
-            self.cache["n_weights"] = self.features.n_weights + n_in_classifier
+            n_in_classifier = n_classifier_weights(len(self.columns), moments, self.settings)
+            self.cache["n_weights"] = self.feature_map.n_weights + n_in_classifier
         return cast(int, self.cache["n_weights"])
+
+    def complete_moments(self, number: int) -> ClassMoments:
+        """Return the moments of a class over all features."""
+        moments = self.moments[number]
+        if self.trained is None:
+            return moments
+        return self.trained.complete(moments, number)
 
     def classifier_moments(self, numbers: Iterable[int]) -> tuple[ClassMoments, ...]:
         """Return the moments from which the classifier is solved, of classes of given numbers.
 
         They have no spare axes, and do not depend on the unit of the inputs.
         """
-        rank = self.settings.rank
-        moments = tuple(remove_spare_axes(self.moments[number], rank) for number in numbers)
+        moments = []
+        for number in numbers:
+            # Trained neurons do not change the axes of a class.
+            n_axes = n_axes_of_one_fit(self.moments[number], self.settings.rank)
+            moments.append(keep_axes(self.complete_moments(number), n_axes))
         pairs = self.features.shared.pairs()
         if pairs is None:
-            return moments
+            return tuple(moments)
         leveled = []
         for each in moments:
             truncated = none_if_zero(pairs.level(each.residual))
             leveled.append(replace(each, truncated=truncated))
         return tuple(leveled)
-
-    def replace_moments(self, moments: tuple[ClassMoments, ...]) -> "Model":
-        """Return the model with the moments of all classes after a task, known classes first.
-
-        The stored past of the inputs is dropped if the moments of a known class have changed.
-
-        Raise `ValueError` if the features of all classes are too small for double precision.
-        """
-        check_size(moments)
-        is_past_valid = True
-        for before, after in zip(self.moments, moments, strict=False):
-            # A class with new samples weighs more, and a truncated class has fewer rows.
-            is_unchanged = before.weight == after.weight and before.rank == after.rank
-            is_past_valid = is_past_valid and is_unchanged
-        if not is_past_valid:
-            return replace(self, moments=moments, inputs_past=None)
-        return replace(self, moments=moments)
 
     def replace_left_out(self, left_out: tuple[LeftOutLikeness, ...]) -> "Model":
         """Return the model with other left-out likeness, and with the same cache."""
@@ -181,50 +200,62 @@ class Model:
         """Return the model with the solution of the `model` before it, or the last earlier one."""
         earlier = model.earlier
         if model.solution is not None:
-            earlier = Earlier(model.solution, model.moments, model.features, model.settings)
+            earlier = Earlier(model.solution, model.moments, model.feature_map, model.settings)
         return replace(self, earlier=earlier)
 
 
 def empty_model(n_inputs: int, settings: Settings, seed: int) -> Model:
-    """Return a model without classes, and draw its shared band."""
+    """Return a model without classes, and draw its shared neurons."""
     shared = draw_shared_band(
         settings.shared_band_size, n_inputs, mirrored=settings.skip_connection, seed=seed
     )
-    return Model(settings, seed, FeatureMap(n_inputs, shared))
+    return Model(settings, seed, FixedFeatures(n_inputs, shared))
 
 
-def updated_moments(
-    model: Model, task: Task, last_features: torch.Tensor | None = None
+# Returns all features of the samples of a task with some numbers.
+FeaturesOf = Callable[[torch.Tensor], torch.Tensor]
+
+
+def task_features(model: Model, task: Task, numbers: torch.Tensor) -> torch.Tensor:
+    """Return all features of the samples of a task with some numbers."""
+    # Samples in class order are not copied.
+    rows = as_slice(numbers.numpy())
+    return model.feature_map(task.samples[rows].double())
+
+
+def add_task(
+    moments: Sequence[ClassMoments], model: Model, task: Task, features_of: FeaturesOf
 ) -> tuple[ClassMoments, ...]:
-    """Return the moments of all classes, known classes first, including a task's samples.
+    """Add the samples of a task to the moments of all known classes; new classes follow.
 
-    `last_features` holds the values of the last n features, up to all of them, such as outputs of
-    new neurons for left-out samples; None computes all features.
+    Raise `ValueError` if the features of all classes are too small for double precision.
     """
-    order = torch.argsort(task.classes, stable=True)
-    labels, counts = torch.unique_consecutive(task.classes[order], return_counts=True)
-    members = torch.split(order.cpu(), counts.tolist())
-    moments = list(model.moments)
-    for number, samples in zip(labels.tolist(), members, strict=True):
-        is_known = number < len(model.moments)
-        added = _moments_of_class(model, task, last_features, samples, is_known)
+    updated = list(moments)
+    for number, samples in samples_by_class(task):
+        is_known = number < len(moments)
+        added = _moments_of_class(model, task, features_of, samples, is_known)
         add_to_class(
-            moments,
+            updated,
             number,
             added,
             model.settings.rank,
             device=task.classes.device,
             pairs=model.features.shared.pairs(),
         )
-    return tuple(moments)
+    check_size(updated)
+    return tuple(updated)
+
+
+def samples_by_class(task: Task) -> list[tuple[int, torch.Tensor]]:
+    """Return the numbers of the classes of a task, in order, with the numbers of their samples."""
+    order = torch.argsort(task.classes, stable=True)
+    labels, counts = torch.unique_consecutive(task.classes[order], return_counts=True)
+    members = torch.split(order.cpu(), counts.tolist())
+    return list(zip(labels.tolist(), members, strict=True))
 
 
 def _moments_of_class(
-    model: Model,
-    task: Task,
-    last_features: torch.Tensor | None,
-    samples: torch.Tensor,
-    is_known: bool,
+    model: Model, task: Task, features_of: FeaturesOf, samples: torch.Tensor, is_known: bool
 ) -> ClassMoments:
     """Return the moments of the samples of a class in a task, with spare axes if it is known."""
     rank = model.settings.rank
@@ -233,26 +264,7 @@ def _moments_of_class(
         return moments_of_inputs(inputs, task.weights.cpu()[samples], rank, with_spare=is_known)
     sums = MomentSums(model.features.shared.pairs())
     for chunk in torch.split(samples, model.settings.chunk_size):
+        weights = task.weights[as_slice(chunk.numpy())]
         # No name refers to the features of a chunk, so they leave memory before the next chunk.
-        sums.add(*task_features(model, task, last_features, chunk))
+        sums.add(features_of(chunk), weights)
     return sums.moments(rank, with_spare=is_known)
-
-
-def task_features(
-    model: Model, task: Task, last_features: torch.Tensor | None, numbers: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the features and the weights of the samples of a task with some numbers.
-
-    `last_features` is the argument of `updated_moments`.
-    """
-    # Samples in class order are not copied.
-    rows = as_slice(numbers.numpy())
-    weights = task.weights[rows]
-    if last_features is None:
-        return model.features(task.samples[rows].double()), weights
-    n_last = last_features.shape[1]
-    if n_last == model.features.n_features:
-        return last_features[rows], weights
-    features = model.features(task.samples[rows].double())
-    features[:, -n_last:] = last_features[rows]
-    return features, weights

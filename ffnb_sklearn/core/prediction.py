@@ -13,12 +13,12 @@ from typing import TypeVar, cast
 import torch
 
 from .device import Array, as_tensor, few_threads, place_arrays, plain_torch
-from .features.feature_map import classifier_columns
 from .heads.distances import GaussianDistances
+from .heads.gaussians import ClassGaussians
 from .heads.interface import Rows
 from .model import Earlier, Model, Samples
 from .novelty import RelativeDistances, fit_relative_distances
-from .solution import Solution, follow, solve, stack_classes, weigh_features
+from .solution import Solution, follow, solve, weigh_features
 from .sparse import SparseInputs, SparseRows
 
 _T = TypeVar("_T")
@@ -34,7 +34,7 @@ def solve_once(model: Model, device: torch.device) -> Solution:
         # A thread that holds the lock does not exist in a forked process.
         with model.cache.setdefault(("lock", os.getpid()), RLock()):
             if model.solution is None:
-                with few_threads(n_operations(model, model.features.n_features)):
+                with few_threads(n_operations(model, model.feature_map.n_features)):
                     model.cache["solution"] = _solve(model, device)
     return cast(Solution, model.solution)
 
@@ -51,6 +51,7 @@ def _solve(model: Model, device: torch.device) -> Solution:
     solution = follow(
         earlier.solution,
         model.features,
+        model.columns,
         model.classifier_moments(changed),
         changed,
         model.settings,
@@ -69,13 +70,23 @@ def _solve_anew(model: Model, device: torch.device, earlier: Earlier | None = No
     if earlier is not None:
         choice = earlier.solution.choice
     return solve(
-        model.features, moments, model.settings, device=device, seed=model.seed, choice=choice
+        model.features,
+        model.columns,
+        moments,
+        model.settings,
+        device=device,
+        seed=model.seed,
+        choice=choice,
     )
 
 
 def _may_follow(model: Model, earlier: Earlier) -> bool:
     """Return whether an earlier solution still holds for all classes without new samples."""
-    if earlier.settings != model.settings or earlier.features is not model.features:
+    if earlier.settings != model.settings:
+        return False
+    if earlier.feature_map.fixed is not model.features:
+        return False
+    if earlier.feature_map.layers is not model.feature_map.layers:
         return False
     if len(earlier.moments) != len(model.moments):
         # A new class changes what all classes share.
@@ -115,14 +126,14 @@ def likeness(model: Model, X: Samples) -> torch.Tensor:
 @plain_torch
 def view(model: Model, X: torch.Tensor) -> torch.Tensor:
     """Compute the features that the classifier sees, of shape (n_samples, d)."""
-    features = _place(model, "features", model.features, X)
+    features = _place(model, "features", model.feature_map, X)
     return classifier_view(model, features(X))
 
 
 def classifier_view(model: Model, features: torch.Tensor) -> torch.Tensor:
     """Return the features that the classifier uses."""
-    columns = classifier_columns(model.features, model.settings.skip_connection)
-    if len(columns) == model.features.n_features:
+    columns = model.columns
+    if len(columns) == model.feature_map.n_features:
         return features
     numbers = torch.as_tensor(columns, device=features.device)
     return features[:, numbers]
@@ -146,7 +157,7 @@ def _solve_relative_distances(model: Model, device: torch.device) -> RelativeDis
     if isinstance(head, GaussianDistances) and choice.temperature is None and not settings.refresh:
         distances = head
     moments = model.classifier_moments(range(len(model.moments)))
-    gaussians = stack_classes(model.features, moments, settings, device=device)
+    gaussians = ClassGaussians.from_moments(moments, model.columns, device=device)
     gaussians = weigh_features(gaussians, model.features, settings, choice)
     return fit_relative_distances(
         gaussians,
@@ -163,8 +174,8 @@ def n_operations(model: Model, n_rows: int) -> float:
     if "n_operations" not in model.cache:
         n_axes = sum(each.rank for each in model.moments)
         n_planes = len(model.moments)
-        n_in_classifier = (n_planes + n_axes) * model.features.n_features
-        n_weights = model.features.n_weights + n_in_classifier
+        n_in_classifier = (n_planes + n_axes) * model.feature_map.n_features
+        n_weights = model.feature_map.n_weights + n_in_classifier
         model.cache["n_operations"] = 2.0 * n_weights
     return n_rows * cast(float, model.cache["n_operations"])
 

@@ -3,23 +3,22 @@
 from collections import defaultdict
 from collections.abc import Container, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import itemgetter
 
 import numpy as np
 import torch
 
-from .bands.old_classes import append_band
 from .class_moments import SUBTRACTION_ROUNDING, ClassMoments, merge, merge_classes, subtract
 from .device import Array, plain_torch
 from .likeness import LeftOutLikeness, pooled_likeness
-from .model import Model, Task, updated_moments
+from .model import Model, Task, add_task, task_features
 
 
 def forget_classes(model: Model, gone: Sequence[int]) -> Model:
     """Forget the classes with the numbers `gone`; the others keep their order.
 
-    Their moments are discarded, and so their share in the past of the layers. Neurons trained for
-    them stay, because the moments of other classes include these neurons.
+    Their moments are discarded.
     """
     moments = []
     for label, class_moments in enumerate(model.moments):
@@ -29,12 +28,14 @@ def forget_classes(model: Model, gone: Sequence[int]) -> Model:
     for label, likeness in enumerate(model.left_out):
         if label not in gone:
             left_out.append(likeness)
+    trained = model.trained
+    if trained is not None:
+        trained = trained.without_classes(gone)
     return replace(
         model,
         moments=tuple(moments),
-        inputs_past=None,
+        trained=trained,
         earlier=None,
-        n_newest=0,
         left_out=tuple(left_out),
     )
 
@@ -42,9 +43,8 @@ def forget_classes(model: Model, gone: Sequence[int]) -> Model:
 def decay_classes(model: Model, factor: float, positions: Container[int]) -> Model:
     """Multiply the weights of all samples so far of some classes, given by number, by a factor > 0.
 
-    Bands do not change; the share of the classes in the past of the layers gets the factor too.
-    With ``band_size=0`` and ``rank=None`` the model equals a model that learned samples of these
-    weights.
+    Trained neurons do not change. With exact moments, a model without trained neurons equals a
+    model that learned samples of these weights.
     """
     moments = list(model.moments)
     left_out = list(model.left_out)
@@ -53,8 +53,15 @@ def decay_classes(model: Model, factor: float, positions: Container[int]) -> Mod
             moments[label] = each.scale_weights(factor)
             if label < len(left_out):
                 left_out[label] = left_out[label].scale_weights(factor)
+    trained = model.trained
+    if trained is not None:
+        trained = trained.scale_weights(factor, positions)
     return replace(
-        model, moments=tuple(moments), inputs_past=None, earlier=None, left_out=tuple(left_out)
+        model,
+        moments=tuple(moments),
+        trained=trained,
+        earlier=None,
+        left_out=tuple(left_out),
     )
 
 
@@ -62,7 +69,7 @@ def decay_classes(model: Model, factor: float, positions: Container[int]) -> Mod
 def subtract_samples(
     model: Model, task: Task, numbers: Sequence[int]
 ) -> tuple[Model, list[int], list[int]]:
-    """Return a model without samples.
+    """Return a model, without trained neurons, without samples.
 
     Also return the numbers of the classes of which no sample remains, and of the classes of which
     only rounding errors may remain. The classes of the samples are numbered from 0; `numbers` has
@@ -70,14 +77,15 @@ def subtract_samples(
     The classes lose their left-out likeness, because any of its values may follow from a lost
     sample.
     """
-    blank = replace(model, moments=(), inputs_past=None, earlier=None)
+    blank = replace(model, moments=(), earlier=None)
+    removed_moments = add_task((), blank, task, partial(task_features, blank, task))
     moments = list(model.moments)
     left_out = list(model.left_out)
     for number in numbers:
         if number < len(left_out):
             left_out[number] = LeftOutLikeness()
     gone = []
-    for number, removed in zip(numbers, updated_moments(blank, task), strict=True):
+    for number, removed in zip(numbers, removed_moments, strict=True):
         if moments[number].residual.any() or removed.residual.any():
             raise ValueError("the scatter of the class is not stored exactly")
         remaining = subtract(moments[number], removed, device=task.classes.device)
@@ -89,7 +97,6 @@ def subtract_samples(
     model = replace(
         model,
         moments=tuple(moments),
-        inputs_past=None,
         earlier=None,
         left_out=tuple(left_out),
     )
@@ -136,8 +143,7 @@ def _rounded_classes(
 
 def _energies(moments: ClassMoments) -> Array:
     """Return the diagonal of a scatter that is stored exactly."""
-    factor = moments.columns(slice(None))
-    energies: Array = np.square(factor).sum(axis=0)
+    energies: Array = np.square(moments.factor).sum(axis=0)
     return energies
 
 
@@ -145,7 +151,8 @@ def _energies(moments: ClassMoments) -> Array:
 def join_classes(model: Model, groups: Sequence[Sequence[int]], *, device: torch.device) -> Model:
     """Return a model whose classes are groups of the classes of a model, given by their numbers.
 
-    Each class is in one group. The moments of a group are those of all its samples.
+    Each class is in one group. The moments of a group are those of all its samples. The groups of a
+    model with trained neurons, which belong to single classes, have one class each.
     """
     pairs = model.features.shared.pairs()
     moments = []
@@ -161,15 +168,14 @@ def join_classes(model: Model, groups: Sequence[Sequence[int]], *, device: torch
         left_out.append(_join_left_out(model, group))
     while left_out and not len(left_out[-1].values):
         left_out.pop()
-    n_newest = model.n_newest
-    if len(groups) < len(model.moments):
-        n_newest = 0
+    trained = model.trained
+    if trained is not None:
+        trained = trained.reorder([number for (number,) in groups])
     return replace(
         model,
         moments=tuple(moments),
-        inputs_past=None,
+        trained=trained,
         earlier=None,
-        n_newest=n_newest,
         left_out=tuple(left_out),
     )
 
@@ -184,43 +190,42 @@ def _join_left_out(model: Model, group: Sequence[int]) -> LeftOutLikeness:
 def merge_models(
     first: Model, second: Model, positions: Sequence[int], *, device: torch.device
 ) -> Model:
-    """Merge two models of the same inputs, settings and shared band, from disjoint samples.
+    """Merge two models of the same inputs, settings and shared neurons, from disjoint samples.
 
-    The bands of the second model follow the bands of the first. The classes of each model get
-    moments in the other's bands as old classes do in new bands. `positions` are the numbers in the
-    result of the second model's classes: classes of both keep their number in the first; the other
-    classes follow in any order.
+    `positions` are the numbers in the result of the second model's classes: classes of both keep
+    their number in the first; the other classes follow in any order. Models with trained neurons
+    are merged by `ffnb_sklearn.core.bands.merging`.
     """
-    result = _append_bands(first, second, device)
-    extended = _append_bands(second, first, device)
-    n_features = result.features.n_features
-    n_fixed = first.features.n_inputs + len(first.features.shared)
-    n_second = n_features - first.features.n_features
-    end_second = n_fixed + n_second
-    # The extended second model has its own bands before the bands of the first.
-    order = np.r_[:n_fixed, end_second:n_features, n_fixed:end_second]
-    # The second model may have learned its classes in another order than the order of the result.
-    numbered = sorted(zip(positions, extended.moments, strict=True), key=itemgetter(0))
-    moments = merge_classes(
-        result.moments,
-        ((position, each.take(order)) for position, each in numbered),
-        first.settings.rank,
-        device=device,
-        pairs=first.features.shared.pairs(),
-    )
+    moments = merge_moments(first.moments, second.moments, positions, first, device=device)
     return replace(
-        result,
+        first,
         moments=moments,
-        inputs_past=None,
         earlier=None,
-        null_space_dims=first.null_space_dims + second.null_space_dims,
-        n_newest=0,
-        loss_curve=(),
-        left_out=_merge_left_out(first, second, positions),
+        left_out=merge_left_out(first, second, positions),
     )
 
 
-def _merge_left_out(
+def merge_moments(
+    first_moments: Sequence[ClassMoments],
+    second_moments: Sequence[ClassMoments],
+    positions: Sequence[int],
+    model: Model,
+    *,
+    device: torch.device,
+) -> tuple[ClassMoments, ...]:
+    """Merge the moments of the classes of two models, of which `model` is the first."""
+    # The second model may have learned its classes in another order than the order of the result.
+    numbered = sorted(zip(positions, second_moments, strict=True), key=itemgetter(0))
+    return merge_classes(
+        first_moments,
+        numbered,
+        model.settings.rank,
+        device=device,
+        pairs=model.features.shared.pairs(),
+    )
+
+
+def merge_left_out(
     first: Model, second: Model, positions: Sequence[int]
 ) -> tuple[LeftOutLikeness, ...]:
     """Return the left-out likeness of the classes of both models, up to the last that has any."""
@@ -230,14 +235,3 @@ def _merge_left_out(
             summands[number].append(likeness)
     n_classes = max(summands, default=-1) + 1
     return tuple(pooled_likeness(summands[number]) for number in range(n_classes))
-
-
-def _append_bands(model: Model, other: Model, device: torch.device) -> Model:
-    """Append the bands of another model to a model."""
-    features = model.features
-    for band in other.features.bands:
-        n_below = len(features.layer(band.layer - 1)) if band.layer > 1 else 0
-        # The bands keep their inputs, and do not see neurons of the model.
-        weights = np.pad(band.weights, ((0, 0), (n_below, 0)))
-        model = append_band(model, replace(band, weights=weights), device)
-    return model

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from .class_moments import ClassMoments
-from .features.feature_map import FeatureMap, classifier_blocks, classifier_columns
+from .features.feature_map import FixedFeatures, Index
 from .heads import HEADS, Head
 from .heads.gaussians import ClassGaussians
 from .linalg import SUM_ROUNDING
@@ -21,13 +21,12 @@ __all__ = [
     "follow",
     "n_classifier_weights",
     "solve",
-    "stack_classes",
     "weigh_features",
 ]
 
 
 class Solution(NamedTuple):
-    """A classifier over the features of `classifier_columns`, and the choice that it follows.
+    """A classifier over the columns that it sees, and the choice that it follows.
 
     `chosen_at` is the total weight of the samples when the choice was made.
     """
@@ -38,7 +37,8 @@ class Solution(NamedTuple):
 
 
 def solve(
-    features: FeatureMap,
+    features: FixedFeatures,
+    columns: Index,
     moments: Sequence[ClassMoments],
     settings: Settings,
     *,
@@ -48,14 +48,15 @@ def solve(
 ) -> Solution:
     """Solve the classifier from the moments of all classes, at least one, over all features.
 
+    `features` are those that no task changes, and `columns` those that the classifier sees.
     `seed` belongs to the draws by which the choice is judged; a given `choice` is kept. Raise a
     `NotPositiveDefiniteError` if a covariance cannot be factored, and warn with an
     `IllConditionedWarning` if the diagonal of one had to be raised.
     """
     head_class = HEADS[settings.classifier]
-    gaussians = stack_classes(features, moments, settings, device=device, seed=seed)
+    gaussians = ClassGaussians.from_moments(moments, columns, device=device, seed=seed)
     if choice is None:
-        blocks = classifier_blocks(features, settings.skip_connection)
+        blocks = features.blocks(settings.skip_connection)
         choice = choose(gaussians, blocks, settings, features.shared, head_class)
     gaussians = weigh_features(gaussians, features, settings, choice)
     head = head_class.from_gaussians(gaussians, choice, settings)
@@ -65,7 +66,8 @@ def solve(
 
 def follow(
     solution: Solution,
-    features: FeatureMap,
+    features: FixedFeatures,
+    columns: Index,
     moments: Sequence[ClassMoments],
     numbers: Sequence[int],
     settings: Settings,
@@ -79,9 +81,9 @@ def follow(
     """
     if not numbers:
         return solution
-    gaussians = stack_classes(features, moments, settings, device=device)
+    gaussians = ClassGaussians.from_moments(moments, columns, device=device)
     if solution.choice.candidate == "densities":
-        blocks = classifier_blocks(features, settings.skip_connection)
+        blocks = features.blocks(settings.skip_connection)
         gaussians = gaussians.first_features(blocks.n_inputs)
     head = solution.classifier.update_classes(gaussians, numbers)
     if head is None:
@@ -89,36 +91,23 @@ def follow(
     return solution._replace(classifier=head)
 
 
-def stack_classes(
-    features: FeatureMap,
-    moments: Sequence[ClassMoments],
-    settings: Settings,
-    *,
-    device: torch.device,
-    seed: int = 0,
-) -> ClassGaussians:
-    """Stack the moments of classes in the features that the classifier sees."""
-    columns = classifier_columns(features, settings.skip_connection)
-    return ClassGaussians.from_moments(moments, columns, device=device, seed=seed)
-
-
 def weigh_features(
-    gaussians: ClassGaussians, features: FeatureMap, settings: Settings, choice: Choice
+    gaussians: ClassGaussians, features: FixedFeatures, settings: Settings, choice: Choice
 ) -> ClassGaussians:
     """Return stacked classes with the penalties of a choice, and with the unit of the ridge."""
-    blocks = classifier_blocks(features, settings.skip_connection)
+    blocks = features.blocks(settings.skip_connection)
     gaussians = apply_choice(gaussians, blocks, choice)
     return replace(gaussians, absolute_ridge=settings.units == "absolute")
 
 
 def n_classifier_weights(
-    features: FeatureMap, moments: Sequence[ClassMoments], settings: Settings
+    n_features: int, moments: Sequence[ClassMoments], settings: Settings
 ) -> int:
     """Return the number of weights of the classifier, from shapes alone: nothing is solved.
 
-    These are planes and offsets, and the own axes of the classes where the head has them.
+    These are planes and offsets over the features that the classifier sees, and the own axes of the
+    classes where the head has them.
     """
-    n_features = len(classifier_columns(features, settings.skip_connection))
     n_axes = 0
     if settings.shrinkage != 1.0 and settings.covariance != "identity":
         for each in moments:

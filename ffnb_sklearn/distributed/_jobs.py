@@ -92,7 +92,7 @@ class LearnShards:
                 merged = state
             elif state.task_classes:
                 # Shards may hold equal samples, so classes with equal moments are no error.
-                merged = merge_states(merged, state, self.estimator.priors, device)
+                merged = merge_states(merged, state, self.estimator, device)
         for state in states:
             merged = merged.declaring(state.classes)
         return merged

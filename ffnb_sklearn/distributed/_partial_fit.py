@@ -8,7 +8,7 @@ from .._base.learning import prepare_model, standardise_columns, warn_of_new_col
 from .._base.priors import check_priors
 from .._inputs.labels import check_labels, label_positions
 from .._inputs.locks import exclusive
-from ..classifier import FFNBClassifier
+from ..classifiers import IncrementalDiscriminantAnalysis
 from ..core.device import resolve_device
 from ..core.model import Model
 from ..core.revision import merge_models
@@ -25,13 +25,13 @@ _NO_SAMPLES = (
 
 
 def partial_fit_shards(
-    estimator: FFNBClassifier,
+    estimator: IncrementalDiscriminantAnalysis,
     X: object,
     y: object = None,
     *,
     classes: ArrayLike | None = None,
     sample_weight: object = None,
-) -> FFNBClassifier:
+) -> IncrementalDiscriminantAnalysis:
     """Learn one more task from samples that are distributed over a dask cluster.
 
     The workers compute the exact moments of the classes of each shard, merge them in a tree,
@@ -41,8 +41,8 @@ def partial_fit_shards(
 
     Parameters
     ----------
-    estimator : FFNBClassifier
-        Estimator to train, new or already fitted, with ``band_size=0``, the default.
+    estimator : IncrementalDiscriminantAnalysis
+        Estimator to train, new or already fitted.
     X : dask array of shape (n_samples, n_features), or list of shards
         Samples. A shard is a delayed object or a future that returns ``(X, y)`` or
         ``(X, y, sample_weight)``, or a tuple of two or three delayed objects that return these
@@ -50,13 +50,13 @@ def partial_fit_shards(
     y : dask array of shape (n_samples,), default=None
         Labels of the samples, if X is a dask array.
     classes : array-like of shape (n_labels,), default=None
-        Labels expected in later calls, as in `FFNBClassifier.partial_fit`.
+        Labels expected in later calls, as in `IncrementalDiscriminantAnalysis.partial_fit`.
     sample_weight : dask array of shape (n_samples,), default=None
         Weights of the samples, if X is a dask array. None gives all samples the weight 1.
 
     Returns
     -------
-    estimator : FFNBClassifier
+    estimator : IncrementalDiscriminantAnalysis
         The same estimator. If an error is raised, the estimator does not change.
 
     Raises
@@ -66,8 +66,7 @@ def partial_fit_shards(
     TypeError
         If `estimator`, `X` or a shard has another type.
     ValueError
-        If `band_size` is positive, because trained bands are fitted to all samples of a task at
-        once, or if `FFNBClassifier.partial_fit` would raise this error.
+        If `IncrementalDiscriminantAnalysis.partial_fit` would raise this error.
     ConcurrentLearningError
         If another call is changing the estimator.
     RuntimeError
@@ -77,17 +76,19 @@ def partial_fit_shards(
     --------
     >>> import dask.array as da
     >>> from sklearn.datasets import load_digits
-    >>> from ffnb_sklearn import FFNBClassifier
+    >>> from ffnb_sklearn import IncrementalDiscriminantAnalysis
     >>> from ffnb_sklearn.distributed import partial_fit_shards
     >>> X, y = load_digits(return_X_y=True)
     >>> shards = da.from_array(X[:900], chunks=(300, 64)), da.from_array(y[:900], chunks=300)
-    >>> clf = FFNBClassifier(shared_band_size=200, random_state=0)
+    >>> clf = IncrementalDiscriminantAnalysis(shared_band_size=200, random_state=0)
     >>> partial_fit_shards(clf, *shards).score(X[900:], y[900:]) > 0.9
     True
     """
     import_dask()
-    if not isinstance(estimator, FFNBClassifier):
-        raise TypeError(f"estimator must be an FFNBClassifier; got {type(estimator).__name__}.")
+    if not isinstance(estimator, IncrementalDiscriminantAnalysis):
+        raise TypeError(
+            f"estimator must be an IncrementalDiscriminantAnalysis; got {type(estimator).__name__}."
+        )
     _learn(estimator, list_of_shards(X, y, sample_weight), classes)
     return estimator
 
@@ -96,12 +97,6 @@ def partial_fit_shards(
 def _learn(estimator, shards, classes):
     """Validate the parameters, learn all shards, and store the result."""
     estimator._validate_params()
-    if estimator.band_size:
-        raise ValueError(
-            "partial_fit_shards trains no bands, which need all samples of a task at once; got "
-            f"band_size={estimator.band_size!r}. Use FFNBClassifier(band_size=0), or "
-            "partial_fit."
-        )
     is_first = estimator._state is None
     state = _state_after_shards(estimator, shards, classes)
     estimator._keep(state, is_first=is_first)
@@ -115,7 +110,7 @@ def _state_after_shards(estimator, shards, classes):
     if estimator.scale and state.repair is None:
         state = _standardised_state(estimator, state, shards)
     model, settings = prepare_model(estimator, state)
-    model = replace(model, settings=settings, loss_curve=())
+    model = replace(model, settings=settings)
 
     job = LearnShards(_estimator_of_workers(estimator, state, model), settings.rank)
     learned = map_reduce(job, shards)

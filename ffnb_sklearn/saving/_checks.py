@@ -204,23 +204,41 @@ def _check_naive_network(state):
 
 
 def _check_model(state):
-    """Raise unless the bands and the moments fit the inputs, the classes and each other."""
+    """Raise unless the features and the moments fit the inputs, the classes and each other."""
     model = state.model
-    _require(model.features.n_inputs == state.n_inputs, "n_inputs", f"{state.n_inputs}")
-    row = torch.zeros((1, state.n_inputs), dtype=torch.float64)
-    # The bands multiply the row, and raise unless they fit it and each other.
-    n_features = model.features(row).shape[1]
-    _require(len(model.moments) == len(state.arrived), "moments", "one per class")
+    n_inputs = state.n_inputs
+    n_classes = len(state.arrived)
+    _require(model.features.n_inputs == n_inputs, "n_inputs", f"{n_inputs}")
+    row = torch.zeros((1, n_inputs), dtype=torch.float64)
+    n_fixed = model.features(row).shape[1]
+    _require(len(model.moments) == n_classes, "moments", "one per class")
     for moments in model.moments:
-        _check_moments(moments, n_features)
+        _check_moments(moments, n_fixed)
+    if model.trained is not None:
+        _check_trained(model, row)
     for likeness in model.left_out:
         _check_left_out(likeness)
 
 
+def _check_trained(model, row):
+    """Raise unless the bands and the moments in them fit the inputs, the classes and each other."""
+    trained = model.trained
+    _require(trained.layers.n_inputs == row.shape[1], "n_inputs of layers", f"{row.shape[1]}")
+    # The bands multiply the row, and raise unless they fit it and each other.
+    n_neurons = trained.layers(row).shape[1]
+    _require(trained.owners.shape == (n_neurons,), "owners", "one per neuron")
+    _require(len(trained.moments) == len(model.moments), "moments of bands", "one per class")
+    for moments, in_neurons in zip(model.moments, trained.moments, strict=True):
+        factor = in_neurons.factor(moments.rank)
+        shapes = {factor.shape, (moments.rank, len(in_neurons.mean))}
+        _require(shapes == {(moments.rank, n_neurons)}, "moments of bands", "those of the neurons")
+        fits = len(in_neurons.residual) == n_neurons and (in_neurons.residual >= 0.0).all()
+        _require(fits, "moments of bands", "positive")
+
+
 def _check_moments(moments, n_features):
     """Raise unless the moments of a class have all features and positive weights."""
-    n_columns = moments.columns(slice(None)).shape[1]
-    widths = {n_columns, len(moments.mean), len(moments.residual)}
+    widths = {moments.factor.shape[1], len(moments.mean), len(moments.residual)}
     _require(widths == {n_features}, "moments", f"those of {n_features} features")
     weights = (moments.weight, moments.weight_norm)
     has_weight = min(weights) > 0.0 and math.isfinite(max(weights))

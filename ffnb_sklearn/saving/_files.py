@@ -41,8 +41,8 @@ def save(estimator: Estimator, path: str | os.PathLike[str] | IO[bytes]) -> None
     Parameters
     ----------
     estimator : estimator
-        `FFNBClassifier`, `Bands`, the classifiers of `baselines`, `TorchFeatureExtractor`,
-        `SkeletonDescriptor`; scikit-learn's `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`,
+        `IncrementalDiscriminantAnalysis`, `FFNBClassifier`, `Bands`, the classifiers of
+        `baselines`, `TorchFeatureExtractor`, `SkeletonDescriptor`; scikit-learn's `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`,
         `Normalizer`, `HashingVectorizer`, `FeatureHasher` and `FrozenEstimator`; or a `Pipeline` or
         `ContinualPipeline` of these. If skops is installed, any other estimator of scikit-learn
         too. The estimator may be fitted or unfitted, and is not changed.
@@ -78,7 +78,7 @@ def save(estimator: Estimator, path: str | os.PathLike[str] | IO[bytes]) -> None
     >>> import ffnb_sklearn
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> clf = ffnb_sklearn.FFNBClassifier(random_state=0).fit(X, y)
+    >>> clf = ffnb_sklearn.IncrementalDiscriminantAnalysis(random_state=0).fit(X, y)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     ffnb_sklearn.save(clf, Path(folder, "iris.ffnb"))
     ...     loaded = ffnb_sklearn.load(Path(folder, "iris.ffnb"))

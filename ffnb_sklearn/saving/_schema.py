@@ -37,15 +37,19 @@ from ..baselines import (
     RanPAC,
     StreamingLDA,
 )
-from ..classifier import FFNBClassifier
+from ..classifiers import FFNBClassifier, IncrementalDiscriminantAnalysis
+from ..classifiers.ffnb import PublishedFFNBClassifier
+from ..core.bands.batch_norm import BatchNorm
+from ..core.bands.layers import Band, Layers
+from ..core.bands.settings import BandSettings, Descent
+from ..core.bands.trained import BandMoments, Trained
 from ..core.bands.tuning.naive import NaiveNetwork, Outputs
 from ..core.class_moments import ClassMoments
-from ..core.features.batch_norm import BatchNorm
-from ..core.features.feature_map import Band, FeatureMap
+from ..core.features.feature_map import FixedFeatures
 from ..core.features.shared_band import SharedBand
 from ..core.likeness import LeftOutLikeness
 from ..core.model import Model
-from ..core.settings import Descent, Settings
+from ..core.settings import Settings
 from ..open_set import OpenSetClassifier
 from ..pipeline import ContinualPipeline
 from ..skeletons import SkeletonDescriptor
@@ -128,37 +132,40 @@ RECORDS = {
             "seed": "seed",
             "features": "features",
             "moments": "moments",
-            "null_space_dims": "null_space_dims",
-            "n_newest": "n_newest",
-            "loss_curve": "loss_curve",
+            "trained": "trained",
             "left_out": "left_out",
         },
     ),
     "Settings": RecordNames(
         Settings,
         {
-            "p": "p",
-            "band_size": "band_size",
             "shared_band_size": "shared_band_size",
-            "skip_connection": "skip_connection",
-            "activation": "activation",
-            "init": "init",
-            "gamma": "gamma",
-            "null_space": "null_space",
-            "covariance": "covariance",
             "shrinkage": "shrinkage",
             "epsilon": "epsilon",
             "rank": "rank",
             "classifier": "classifier",
-            "old_statistics": "old_statistics",
             "scale": "scale",
-            "batch_norm": "batch_norm",
             "chunk_size": "chunk_size",
             "refresh": "refresh",
+            "novelty": "novelty",
+            "skip_connection": "skip_connection",
+            "covariance": "covariance",
             "units": "units",
             "half_bias": "half_bias",
+        },
+    ),
+    "BandSettings": RecordNames(
+        BandSettings,
+        {
+            "p": "p",
+            "band_size": "band_size",
+            "activation": "activation",
+            "init": "init",
+            "gamma": "gamma",
+            "null_space": "null_space",
+            "old_statistics": "old_statistics",
+            "batch_norm": "batch_norm",
             "left_out": "left_out",
-            "novelty": "novelty",
             "descent": "descent",
         },
     ),
@@ -174,9 +181,22 @@ RECORDS = {
             "patience": "patience",
         },
     ),
-    "FeatureMap": RecordNames(
-        FeatureMap,
-        {"n_inputs": "n_inputs", "shared_band": "shared", "bands": "bands"},
+    "FixedFeatures": RecordNames(FixedFeatures, {"n_inputs": "n_inputs", "shared_band": "shared"}),
+    "Layers": RecordNames(Layers, {"n_inputs": "n_inputs", "bands": "bands"}),
+    "Trained": RecordNames(
+        Trained,
+        {
+            "settings": "settings",
+            "layers": "layers",
+            "moments": "moments",
+            "owners": "owners",
+            "null_space_dims": "null_space_dims",
+            "n_newest": "n_newest",
+            "loss_curve": "loss_curve",
+        },
+    ),
+    "BandMoments": RecordNames(
+        BandMoments, {"mean": "mean", "residual": "residual", "factor": "blocks"}
     ),
     "SharedBand": RecordNames(
         SharedBand,
@@ -201,7 +221,6 @@ RECORDS = {
             "mean": "mean",
             "factor": "factor",
             "residual": "truncated",
-            "further_columns": "inferred",
         },
     ),
     "LeftOutLikeness": RecordNames(
@@ -214,7 +233,7 @@ RECORDS = {
             "seed": "seed",
             "n_layers": "n_layers",
             "scale": "scale",
-            "features": "features",
+            "layers": "hidden",
             "outputs": "outputs",
             "n_trainings": "n_trainings",
             "loss_curve": "loss_curve",
@@ -227,15 +246,62 @@ RECORDS = {
 }
 
 ESTIMATORS = {
+    "IncrementalDiscriminantAnalysis": EstimatorNames(
+        IncrementalDiscriminantAnalysis,
+        {
+            "shared_band_size": "shared_band_size",
+            "classifier": "classifier",
+            "shrinkage": "shrinkage",
+            "epsilon": "epsilon",
+            "rank": "rank",
+            "priors": "priors",
+            "scale": "scale",
+            "novelty": "novelty",
+            "refresh": "refresh",
+            "chunk_size": "chunk_size",
+            "device": "device",
+            "random_state": "random_state",
+            "verbose": "verbose",
+        },
+        {"state": "_state", **OF_ALL},
+    ),
     "FFNBClassifier": EstimatorNames(
         FFNBClassifier,
         {
-            "classes_per_task": "classes_per_task",
-            "shared_band_size": "shared_band_size",
             "band_size": "band_size",
             "p": "p",
             "n_layers": "n_layers",
             "bands": "bands",
+            "classes_per_task": "classes_per_task",
+            "shared_band_size": "shared_band_size",
+            "skip_connection": "skip_connection",
+            "classifier": "classifier",
+            "covariance": "covariance",
+            "shrinkage": "shrinkage",
+            "epsilon": "epsilon",
+            "rank": "rank",
+            "priors": "priors",
+            "scale": "scale",
+            "novelty": "novelty",
+            "refresh": "refresh",
+            "chunk_size": "chunk_size",
+            "device": "device",
+            "random_state": "random_state",
+            "verbose": "verbose",
+        },
+        {"state": "_state", **OF_ALL},
+    ),
+    "PublishedFFNBClassifier": EstimatorNames(
+        PublishedFFNBClassifier,
+        {
+            "units": "units",
+            "half_bias": "half_bias",
+            "band_size": "band_size",
+            "p": "p",
+            "n_layers": "n_layers",
+            "bands": "bands",
+            "classes_per_task": "classes_per_task",
+            "shared_band_size": "shared_band_size",
             "skip_connection": "skip_connection",
             "classifier": "classifier",
             "covariance": "covariance",
@@ -262,8 +328,6 @@ ESTIMATORS = {
             "null_space": "null_space",
             "old_statistics": "old_statistics",
             "batch_norm": "batch_norm",
-            "units": "units",
-            "half_bias": "half_bias",
             "max_epochs": "max_epochs",
             "learning_rate": "learning_rate",
             "momentum": "momentum",

@@ -159,9 +159,10 @@ def evaluate_prequential(
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from ffnb_sklearn import FFNBClassifier, evaluate_prequential
+    >>> from ffnb_sklearn import IncrementalDiscriminantAnalysis, evaluate_prequential
     >>> X, y = load_iris(return_X_y=True)
-    >>> result = evaluate_prequential(FFNBClassifier(random_state=0), X, y, batch_size=10)
+    >>> clf = IncrementalDiscriminantAnalysis(random_state=0)
+    >>> result = evaluate_prequential(clf, X, y, batch_size=10)
     >>> result.accuracy > 0.8  # the classes come one after another
     True
     >>> result.is_correct.shape

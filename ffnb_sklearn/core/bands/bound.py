@@ -13,12 +13,13 @@ from typing import NamedTuple
 import torch
 
 from ..device import as_array, as_tensor, plain_torch
-from ..features.feature_map import Band
 from ..linalg import ENERGY_ROUNDING, SUM_ROUNDING
 from ..model import Model, Task
 from .drafts import Draft, draft_bands
+from .layers import Band
 from .null_space import NullSpace
 from .old_classes import layer_past
+from .trained import trained_of
 from .tuning.finetune import finetune
 
 
@@ -78,13 +79,14 @@ def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
     """
     null_spaces = open_axes(model, X.device)
     n_layers = len(null_spaces)
-    bands = model.features.bands
+    trained_layers = trained_of(model).layers
+    bands = trained_layers.bands
     newest_bands = bands[-n_layers:]
     older_bands = bands[:-n_layers]
     layers = []
     bound = 0.0
     for band, null_space in zip(newest_bands, null_spaces, strict=True):
-        below = model.features.layer_of(X, band.layer - 1)
+        below = trained_layers.layer_of(X, band.layer - 1)
         alpha = _energy_of_rows(band)
         beta = _energy_seen(band, null_space, below)
         old_weights = _energy_of_layer(older_bands, band.layer)
@@ -112,12 +114,13 @@ def descent_bound(model: Model, task: Task, X: torch.Tensor) -> float:
     drafts = draft_bands(model, task)
     path: list[list[torch.Tensor]] = []
     finetune(model, task, drafts, path)
+    trained = trained_of(model)
     old_layers = []
     old_weights = []
     for draft in drafts:
-        old_layers.append(model.features.layer_of(X, draft.layer - 1))
-        old_weights.append(_energy_of_layer(model.features.bands, draft.layer))
-    activation = model.settings.activation
+        old_layers.append(trained.layers.layer_of(X, draft.layer - 1))
+        old_weights.append(_energy_of_layer(trained.layers.bands, draft.layer))
+    activation = trained.settings.activation
     products = [_energy_products(drafts, leaves, old_layers, activation) for leaves in path]
     total = 0.0
     for products_before, products_after in pairwise(products):
@@ -157,9 +160,10 @@ def _energy_products(
 
 def open_axes(model: Model, device: torch.device) -> list[NullSpace]:
     """Return the axes open to the newest band of each layer, from the moments of older classes."""
-    older_moments = model.moments[: -model.n_newest]
+    trained = trained_of(model)
+    older_moments = model.moments[: -trained.n_newest]
     older_model = replace(model, moments=older_moments)
-    dims_of_newest_task = model.null_space_dims[-1]
+    dims_of_newest_task = trained.null_space_dims[-1]
     null_spaces = []
     for layer, n_residual in enumerate(dims_of_newest_task):
         past = layer_past(older_model, layer, device).principal

@@ -5,19 +5,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from ..device import as_array, as_tensor
-from ..features.batch_norm import BatchNorm
-from ..features.feature_map import Band
 from ..messages import level_of_user
 from ..model import Model, Task
-from ..past import PrincipalAxes
-from ..settings import Settings
+from .batch_norm import BatchNorm
 from .codes import band_codes
+from .layers import Band
 from .null_space import EmptyNullSpaceWarning, NullSpace, null_space
 from .old_classes import append_band, layer_past
+from .past import PrincipalAxes
 from .rows import FittedRows, random_rows, regression_rows
+from .settings import BandSettings
+from .trained import trained_of
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Draft:
     scale: float
     open_axes: NullSpace
 
-    def band(self, weights: torch.Tensor, settings: Settings) -> Band:
+    def band(self, weights: torch.Tensor, settings: BandSettings) -> Band:
         """Return the band, normalised by the weighted responses if the settings ask for it."""
         norm = None
         if settings.batch_norm:
@@ -57,32 +59,39 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
     Raise `ValueError` if `p` leaves no axis for new neurons in some layer, and warn with an
     `EmptyNullSpaceWarning` if the task's samples have only rounding in the axes that are left.
     """
-    settings = model.settings
+    trained = trained_of(model)
+    settings = trained.settings
     first_new_class = len(model.moments)
     codes = band_codes(task.X, task.classes - first_new_class, task.weights, settings.band_size)
     # The shared band has stream 0 of the seed.
-    rng = np.random.default_rng([model.seed, 1 + len(model.null_space_dims)])
+    rng = np.random.default_rng([model.seed, 1 + len(trained.null_space_dims)])
     drafts: list[Draft] = []
     below = task.X
     for layer in range(1, len(settings.p) + 1):
         if drafts:
             band = drafts[-1].band(task.weights, settings)
             new_outputs = band.output(drafts[-1].responses)
-            old_outputs = model.features.layer_of(task.X, layer - 1)
+            old_outputs = trained.layers.layer_of(task.X, layer - 1)
             below = torch.cat([old_outputs, new_outputs], dim=1)
             # The past of this layer needs the known classes in the new neurons below it.
-            model = append_band(model, band, task.X.device)
+            model = append_band(model, band, _owners(model, task), task.X.device)
         past = layer_past(model, layer - 1, task.X.device).principal
         open_axes = _open_axes(settings, layer, past)
-        fitted = _fit_rows(settings, below, codes, task.weights, open_axes, rng)
+        fitted = _fit_rows(model, below, codes, task.weights, open_axes, rng)
         if fitted.is_rounding and open_axes.n_kept:
             _warn_of_rounding(model, layer, open_axes)
         drafts.append(_draft_of(model, layer, below, fitted, open_axes))
     return drafts
 
 
+def _owners(model: Model, task: Task) -> npt.NDArray[np.int64]:
+    """Return the number of the new class that each neuron of a task's band stands for."""
+    new_classes = np.arange(len(model.moments), int(task.classes.max()) + 1)
+    return np.repeat(new_classes, trained_of(model).settings.band_size)
+
+
 def _fit_rows(
-    settings: Settings,
+    model: Model,
     below: torch.Tensor,
     codes: torch.Tensor,
     weights: torch.Tensor,
@@ -90,6 +99,7 @@ def _fit_rows(
     rng: np.random.Generator,
 ) -> FittedRows:
     """Return the initial rows of a layer whose inputs are `below`."""
+    settings = trained_of(model).settings
     if settings.init == "random":
         n_neurons = codes.shape[1]
         normal_rows = rng.standard_normal((n_neurons, below.shape[1]))
@@ -101,7 +111,7 @@ def _fit_rows(
         open_axes,
         settings.gamma,
         sees_past=settings.init == "multi",
-        units=settings.units,
+        units=model.settings.units,
         leave_out=settings.left_out,
     )
 
@@ -125,7 +135,7 @@ def _common_scale(model: Model, fitted: FittedRows) -> float:
 
     All bands have one scale, or some bands would outweigh others.
     """
-    for band in model.features.bands:
+    for band in trained_of(model).layers.bands:
         if band.weights.any():
             return band.scale
     return float(fitted.magnitude)
@@ -139,18 +149,21 @@ def append_drafts(model: Model, task: Task, drafts: Sequence[Draft]) -> tuple[Mo
     out of the fit.
     """
     n_newest = int(task.classes.max()) + 1 - len(model.moments)
+    settings = trained_of(model).settings
+    owners = _owners(model, task)
     outputs = []
     for draft in drafts:
-        band = draft.band(task.weights, model.settings)
+        band = draft.band(task.weights, settings)
         outputs.append(band.output(draft.responses))
-        model = append_band(model, band, task.X.device)
+        model = append_band(model, band, owners, task.X.device)
     dims = tuple(draft.open_axes.n_residual for draft in drafts)
-    all_dims = (*model.null_space_dims, dims)
-    model = replace(model, n_newest=n_newest, null_space_dims=all_dims)
-    return model, torch.cat(outputs, dim=1)
+    trained = trained_of(model)
+    all_dims = (*trained.null_space_dims, dims)
+    trained = replace(trained, n_newest=n_newest, null_space_dims=all_dims)
+    return replace(model, trained=trained), torch.cat(outputs, dim=1)
 
 
-def _open_axes(settings: Settings, layer: int, past: PrincipalAxes) -> NullSpace:
+def _open_axes(settings: BandSettings, layer: int, past: PrincipalAxes) -> NullSpace:
     """Return the axes open to new neurons of a layer; on the first task all axes [Eq. 1]."""
     p = settings.p[layer - 1]
     width = past.width
@@ -166,13 +179,14 @@ def _open_axes(settings: Settings, layer: int, past: PrincipalAxes) -> NullSpace
 
 def _warn_of_rounding(model: Model, layer: int, open_axes: NullSpace) -> None:
     """Warn of a band whose task has no energy in the axes that previous tasks leave."""
-    p = model.settings.p[layer - 1]
-    n_task = 1 + len(model.null_space_dims)
+    trained = trained_of(model)
+    p = trained.settings.p[layer - 1]
+    n_task = 1 + len(trained.null_space_dims)
     warnings.warn(
         f"The band of task {n_task} in layer {layer} sees only rounding: p={p} keeps "
         f"{open_axes.n_kept} axes for previous tasks, and the new samples have nothing in the "
-        f"other {open_axes.n_residual} axes. Set a smaller p, or start over with band_size=0, "
-        "which trains no bands.",
+        f"other {open_axes.n_residual} axes. Set a smaller p, or use "
+        "IncrementalDiscriminantAnalysis, which trains no bands.",
         EmptyNullSpaceWarning,
         stacklevel=level_of_user(),
     )

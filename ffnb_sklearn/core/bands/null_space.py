@@ -5,7 +5,7 @@ from functools import cached_property
 import torch
 
 from ..linalg import SUM_ROUNDING
-from ..past import LEAST_PART, PrincipalAxes
+from .past import LEAST_PART, PrincipalAxes
 
 __all__ = ["EmptyNullSpaceWarning", "NullSpace", "null_space"]
 

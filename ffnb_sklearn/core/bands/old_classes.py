@@ -4,98 +4,123 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from ..class_moments import ClassMoments, Columns
 from ..device import Array, as_array, as_tensor
-from ..features.activations import ACTIVATIONS
-from ..features.feature_map import Band, Index, as_slice
 from ..model import Model
-from ..past import Past
 from ..scatter import check_finite
+from .activations import ACTIVATIONS
+from .layers import Band
+from .past import LayerMoments, Past
+from .trained import BandMoments, trained_of
 
 __all__ = ["append_band", "extend_moments", "layer_past", "store_inputs_past"]
 
 
 def store_inputs_past(model: Model, device: torch.device) -> Model:
     """Return the model with the past of psi_0, which later tasks then reuse."""
-    return replace(model, inputs_past=layer_past(model, 0, device))
+    trained = replace(trained_of(model), past=layer_past(model, 0, device))
+    return replace(model, trained=trained)
 
 
 def layer_past(model: Model, layer: int, device: torch.device) -> Past:
     """Return the past of a layer; that of the inputs continues the past that the model holds."""
-    columns = model.features.layer(layer)
-    past = Past.empty(len(columns), device)
-    stored_past = model.inputs_past
+    trained = trained_of(model)
+    past = Past.empty(trained.layers.width(layer), device)
+    stored_past = trained.past
     if layer == 0 and stored_past is not None:
         is_usable = stored_past.n_classes <= len(model.moments)
         if is_usable and stored_past.device == device:
             past = stored_past
-    return past.extend(model.moments, as_slice(columns))
+    further_moments = []
+    for number in range(past.n_classes, len(model.moments)):
+        further_moments.append(trained.layer_moments(model.moments[number], number, layer))
+    return past.extend(further_moments)
 
 
-def append_band(model: Model, band: Band, device: torch.device) -> Model:
-    """Return the model with a further band, and the moments of the known classes in it."""
-    features = model.features.append_band(band)
-    moments = extend_moments(
-        model.moments,
-        band,
-        features.inputs_of(band),
-        model.settings.old_statistics,
-        device=device,
-    )
-    return replace(model, features=features, moments=moments)
+def append_band(
+    model: Model, band: Band, owners: npt.NDArray[np.int64], device: torch.device
+) -> Model:
+    """Return the model with a further band, and the moments of the known classes in it.
 
-
-def extend_moments(
-    moments: Sequence[ClassMoments],
-    band: Band,
-    inputs: Index,
-    old_statistics: str,
-    *,
-    device: torch.device,
-) -> tuple[ClassMoments, ...]:
-    r"""Append the moments of classes in the neurons of a new band, which sees some `inputs`.
-
-    "zero" follows the paper: the null-space silences the new neurons, so their output is the
-    constant g(0), after any batch normalisation. "gaussian" assumes that the class is Gaussian
-    below the band. Raise `ValueError` if a new moment is not finite.
+    `owners` are the numbers of the classes of its neurons.
     """
-    if not moments:
+    trained = trained_of(model)
+    moments = extend_moments(model, band, device=device)
+    trained = replace(
+        trained,
+        layers=trained.layers.append_band(band),
+        moments=moments,
+        owners=np.append(trained.owners, owners),
+    )
+    return replace(model, trained=trained)
+
+
+def extend_moments(model: Model, band: Band, *, device: torch.device) -> tuple[BandMoments, ...]:
+    r"""Return the moments of the classes in all trained neurons and in those of a new band.
+
+    With the old statistics "zero", as in the paper, the null-space silences the new neurons, so
+    their output is the constant g(0), after any batch normalisation. "gaussian" assumes that the
+    class is Gaussian below the band. Raise `ValueError` if a new moment is not finite.
+    """
+    if not model.moments:
         return ()
-    rows = band.weights
-    offset = np.zeros(len(rows))
-    if band.batch_norm is not None:
-        rows = band.batch_norm.scale[:, None] * rows
-        offset = -band.batch_norm.scale * band.batch_norm.mean
-    if old_statistics == "zero":
-        return _append_silence(moments, band, offset)
-    return _append_gaussian(moments, band, as_slice(inputs), rows, offset, device)
-
-
-def _append_silence(
-    moments: Sequence[ClassMoments], band: Band, offset: Array
-) -> tuple[ClassMoments, ...]:
-    """Append the moments of neurons whose output is the constant g(offset)."""
-    activation = ACTIVATIONS[band.activation]
-    constant = band.scale * as_array(activation.value(as_tensor(offset)))
-    no_variance = np.zeros_like(constant)
+    trained = trained_of(model)
+    n_below = band.weights.shape[1]
+    below = []
+    for number, moments in enumerate(model.moments):
+        layer = trained.layer_moments(moments, number, band.layer - 1)
+        below.append(
+            LayerMoments(
+                layer.weight,
+                layer.mean[:n_below],
+                layer.factor[:, :n_below],
+                layer.residual[:n_below],
+            )
+        )
+    if trained.settings.old_statistics == "zero":
+        added = _silent_moments(below, band)
+    else:
+        added = _gaussian_moments(below, band, device)
     extended = []
-    for one_class in moments:
-        no_factor = np.zeros((one_class.rank, len(constant)))
-        extended.append(one_class.append(constant, no_factor, no_variance))
+    for moments, in_neurons, (mean, factor, residual) in zip(
+        model.moments, trained.moments, added, strict=True
+    ):
+        factor = factor.astype(moments.factor.dtype)
+        extended.append(in_neurons.append(mean, factor, residual))
     return tuple(extended)
 
 
-def _append_gaussian(
-    moments: Sequence[ClassMoments],
-    band: Band,
-    columns: Columns,
-    rows: Array,
-    offset: Array,
-    device: torch.device,
-) -> tuple[ClassMoments, ...]:
-    r"""Append the moments of neurons for classes that are Gaussian below the band.
+# Mean, columns of the factor, and residual of a class in the neurons of a band.
+_MomentsInBand = tuple[Array, Array, Array]
+
+
+def _response_map(band: Band) -> tuple[Array, Array]:
+    """Return the rows and the offsets of the responses of a band, batch normalisation included."""
+    if band.batch_norm is None:
+        return band.weights, np.zeros(len(band))
+    scale = band.batch_norm.scale
+    return scale[:, None] * band.weights, -scale * band.batch_norm.mean
+
+
+def _silent_moments(below: Sequence[LayerMoments], band: Band) -> list[_MomentsInBand]:
+    """Return the moments of neurons whose output is the constant g(offset)."""
+    _, offset = _response_map(band)
+    activation = ACTIVATIONS[band.activation]
+    constant = band.scale * as_array(activation.value(as_tensor(offset)))
+    no_variance = np.zeros_like(constant)
+    silent = []
+    for layer in below:
+        no_factor = np.zeros((len(layer.factor), len(constant)))
+        silent.append((constant, no_factor, no_variance))
+    return silent
+
+
+def _gaussian_moments(
+    below: Sequence[LayerMoments], band: Band, device: torch.device
+) -> list[_MomentsInBand]:
+    r"""Return the moments of neurons for classes that are Gaussian below the band.
 
     A class of weight n, mean :math:`\mu` and scatter :math:`F^\top F + \mathrm{diag}(v)` gives a
     neuron of weights w and output :math:`s\, g(z)` the response z, Gaussian with
@@ -107,14 +132,15 @@ def _append_gaussian(
     `Activation.gaussian_moments`). The remainder of :math:`n s^2 \mathrm{Var}[g(z)]` is stored as
     the residual of the neuron.
     """
+    rows, offset = _response_map(band)
     weights = as_tensor(rows, device=device)
-    class_weights = as_tensor([[one_class.weight] for one_class in moments], device=device)
+    class_weights = as_tensor([[layer.weight] for layer in below], device=device)
     # Each product serves all classes, except for the products with their factors.
-    means = _stacked([one_class.mean[columns] for one_class in moments], device)
-    residuals = _stacked([one_class.residual[columns] for one_class in moments], device)
+    means = _stacked([layer.mean for layer in below], device)
+    residuals = _stacked([layer.residual for layer in below], device)
     responses = []
-    for one_class in moments:
-        factor = as_tensor(one_class.columns(columns), device=device)
+    for layer in below:
+        factor = as_tensor(layer.factor, device=device)
         responses.append(factor @ weights.T)
     response_means = means @ weights.T + as_tensor(offset, device=device)
     response_scatters = residuals @ weights.square().T
@@ -128,13 +154,8 @@ def _append_gaussian(
     output_scatters = band.scale**2 * class_weights * output.variance
     output_residuals = (output_scatters - explained).clamp_min(0.0)
     check_finite(float(output_means.sum()), float(explained.sum()), float(output_residuals.sum()))
-    extended = []
-    new_moments = zip(
-        moments, as_array(output_means), factors, as_array(output_residuals), strict=True
-    )
-    for one_class, mean, factor, residual in new_moments:
-        extended.append(one_class.append(mean, as_array(factor), residual))
-    return tuple(extended)
+    factor_arrays = [as_array(factor) for factor in factors]
+    return list(zip(as_array(output_means), factor_arrays, as_array(output_residuals), strict=True))
 
 
 def _stacked(rows: Sequence[Array], device: torch.device) -> torch.Tensor:

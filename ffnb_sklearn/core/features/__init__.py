@@ -1,1 +1,1 @@
-"""The feature map psi: inputs, shared band, trained bands, and how a band is fitted."""
+"""The features psi: the inputs and the shared neurons, beside trained layers if there are any."""

@@ -91,7 +91,7 @@ class ClassGaussians:
         rows = torch.empty(shape, dtype=torch.float64, device="cpu")
         factors = torch.split(rows, list(lengths))
         for c, (each, factor) in enumerate(zip(moments, factors, strict=True)):
-            each.columns(seen, out=factor.numpy())
+            factor.numpy()[:] = each.factor[:, seen]
             weights[c] = each.weight
             counts[c] = each.n_samples
             means[c] = each.mean[seen]

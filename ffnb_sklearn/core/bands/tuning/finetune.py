@@ -13,12 +13,15 @@ import numpy as np
 import torch
 
 from ...device import as_tensor
-from ...features.feature_map import Band, as_slice, classifier_columns
+from ...features.feature_map import as_slice
 from ...heads import HEADS, Head
-from ...model import Model, Task, updated_moments
+from ...model import Model, Task
 from ...selection import Choice
 from ...solution import solve
 from ..drafts import Draft, append_drafts
+from ..layers import Band
+from ..moments import add_task_to_bands
+from ..trained import layer_columns, trained_of
 from .descent import EpochObserver, MomentumSteps, multi_class_hinge
 
 
@@ -49,9 +52,9 @@ class Network:
     """
 
     def __init__(self, old: Model, bands: Sequence[Band], head: Head, device: torch.device) -> None:
-        old_columns = classifier_columns(old.features, old.settings.skip_connection)
+        old_columns = old.columns
         self._bands = bands
-        self._inputs = [as_slice(old.features.layer(band.layer - 1)) for band in bands]
+        self._inputs = [as_slice(layer_columns(old, band.layer - 1)) for band in bands]
         self._old_columns = as_slice(old_columns)
         planes = as_tensor(head.planes, device=device)
         self._planes_of_old = planes[:, : len(old_columns)]
@@ -111,7 +114,7 @@ def finetune(
     `MomentumSteps`. `observe` reports the epochs, and may end them.
     Raise `ValueError` if the learning rate or the weight decay is too large.
     """
-    n_epochs = model.settings.descent.max_epochs
+    n_epochs = trained_of(model).settings.descent.max_epochs
     last_class = int(task.classes.max())
     n_classes = max(len(model.moments), last_class + 1)
     if n_epochs == 0 or n_classes == 1:
@@ -131,13 +134,14 @@ class _Tuning:
         self._task = task
         self._start = list(drafts)
         self._samples = Samples(
-            features=model.features(task.X),
+            features=model.feature_map(task.X),
             corrections=torch.cat([draft.corrections for draft in drafts], dim=1),
             classes=task.classes,
             weights=task.weights / task.weights.mean(),
         )
         # `draft_bands` has the stream of the first two keys.
-        self._rng = np.random.default_rng([model.seed, 1 + len(model.null_space_dims), 1])
+        n_tasks = len(trained_of(model).null_space_dims)
+        self._rng = np.random.default_rng([model.seed, 1 + n_tasks, 1])
         # Every epoch keeps the choice of the start.
         self._choice: Choice | None = None
 
@@ -150,7 +154,8 @@ class _Tuning:
         for draft in self._start:
             leaf = draft.rows * draft.reach
             leaves.append(leaf.requires_grad_())
-        steps = MomentumSteps(leaves, self._model.settings.descent, path)
+        descent = trained_of(self._model).settings.descent
+        steps = MomentumSteps(leaves, descent, path)
         drafts = self._start
         network, loss = self._solve(drafts)
         losses = [loss]
@@ -190,13 +195,13 @@ class _Tuning:
         outputs = features[:, :0]
         rows_of_layers = self._rows_of(leaves)
         for start, rows in zip(self._start, rows_of_layers, strict=True):
-            layer_below = self._model.features.layer(start.layer - 1)
+            layer_below = layer_columns(self._model, start.layer - 1)
             old_inputs = features[:, as_slice(layer_below)]
             below = torch.cat([old_inputs, outputs], dim=1)
             responses = below @ rows.T
             responses = responses + start.corrections
             draft = replace(start, rows=rows, responses=responses)
-            band = draft.band(self._task.weights, self._model.settings)
+            band = draft.band(self._task.weights, trained_of(self._model).settings)
             outputs = band.output(responses)
             drafts.append(draft)
         return drafts
@@ -204,13 +209,22 @@ class _Tuning:
     def _solve(self, drafts: Sequence[Draft]) -> tuple[Network, float]:
         """Return the network with discriminants for the bands, and its mean loss."""
         device = self._task.X.device
-        settings = self._model.settings
         model, new_features = append_drafts(self._model, self._task, drafts)
         features = torch.cat([self._samples.features, new_features], dim=1)
-        moments = updated_moments(model, self._task, features)
-        solution = solve(model.features, moments, settings, device=device, choice=self._choice)
+        model = add_task_to_bands(
+            model, self._task, lambda numbers: features[as_slice(numbers.numpy())]
+        )
+        moments = [model.complete_moments(number) for number in range(len(model.moments))]
+        solution = solve(
+            model.features,
+            model.columns,
+            moments,
+            model.settings,
+            device=device,
+            choice=self._choice,
+        )
         self._choice = solution.choice
-        bands = model.features.bands[-len(drafts) :]
+        bands = trained_of(model).layers.bands[-len(drafts) :]
         network = Network(self._model, bands, solution.classifier, device)
         rows = [draft.rows for draft in drafts]
         mean_loss = self._mean_loss(network, rows)

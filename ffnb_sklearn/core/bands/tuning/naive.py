@@ -11,10 +11,9 @@ import numpy as np
 import torch
 
 from ...device import Array, as_array, as_tensor
-from ...features.activations import ACTIVATIONS
-from ...features.feature_map import Band, FeatureMap
-from ...features.shared_band import SharedBand
-from ...settings import Descent
+from ..activations import ACTIVATIONS
+from ..layers import Band, Layers
+from ..settings import Descent
 from .descent import EpochObserver, MomentumSteps, multi_class_hinge
 
 
@@ -54,7 +53,7 @@ class NaiveNetwork:
     seed: int
     n_layers: int
     scale: float
-    features: FeatureMap
+    hidden: Layers
     outputs: tuple[Outputs, ...] = field(default=())
     n_trainings: int = 0
     loss_curve: tuple[float, ...] = ()
@@ -70,7 +69,7 @@ class NaiveNetwork:
     @property
     def n_weights(self) -> int:
         """Number of parameters of all tasks."""
-        n_weights = self.features.n_weights
+        n_weights = self.hidden.n_weights
         for outputs in self.outputs:
             n_weights += outputs.n_weights
         return n_weights
@@ -78,15 +77,16 @@ class NaiveNetwork:
     @property
     def newest_bands(self) -> tuple[Band, ...]:
         """Bands of the newest task, the first layer first."""
-        return self.features.bands[-self.n_layers :]
+        return self.hidden.bands[-self.n_layers :]
 
     def layers(self, X: torch.Tensor) -> list[torch.Tensor]:
         """Return the scaled inputs and the outputs of every layer, psi_0 to psi_L."""
-        features = self.features(X / self.scale)
-        layers = []
-        for layer in range(self.n_layers + 1):
-            columns = torch.as_tensor(self.features.layer(layer), device=X.device)
-            layers.append(features[:, columns])
+        inputs = X / self.scale
+        neurons = self.hidden(inputs)
+        layers = [inputs]
+        for layer in range(1, self.n_layers + 1):
+            columns = torch.as_tensor(self.hidden.columns(layer), device=X.device)
+            layers.append(neurons[:, columns])
         return layers
 
     def scores(self, X: torch.Tensor) -> torch.Tensor:
@@ -98,17 +98,17 @@ class NaiveNetwork:
 
     def append_task(self, bands: Sequence[Band], outputs: Outputs) -> "NaiveNetwork":
         """Return the network with the parameters of one more task."""
-        all_bands = (*self.features.bands, *bands)
+        all_bands = (*self.hidden.bands, *bands)
         all_outputs = (*self.outputs, outputs)
-        features = replace(self.features, bands=all_bands)
-        return replace(self, features=features, outputs=all_outputs)
+        hidden = replace(self.hidden, bands=all_bands)
+        return replace(self, hidden=hidden, outputs=all_outputs)
 
     def remove_newest_task(self) -> "NaiveNetwork":
         """Return the network without the parameters of the newest task."""
-        older_bands = self.features.bands[: -self.n_layers]
+        older_bands = self.hidden.bands[: -self.n_layers]
         older_outputs = self.outputs[:-1]
-        features = replace(self.features, bands=older_bands)
-        return replace(self, features=features, outputs=older_outputs)
+        hidden = replace(self.hidden, bands=older_bands)
+        return replace(self, hidden=hidden, outputs=older_outputs)
 
 
 def empty_network(X: torch.Tensor, n_layers: int, seed: int) -> NaiveNetwork:
@@ -119,8 +119,7 @@ def empty_network(X: torch.Tensor, n_layers: int, seed: int) -> NaiveNetwork:
     scale = mean_square**0.5
     if scale == 0.0:
         scale = 1.0
-    features = FeatureMap(n_inputs, SharedBand.empty(n_inputs))
-    return NaiveNetwork(seed, n_layers, scale, features)
+    return NaiveNetwork(seed, n_layers, scale, Layers(n_inputs))
 
 
 def grow(network: NaiveNetwork, n_new: int, band_size: int, activation: str) -> NaiveNetwork:
@@ -134,7 +133,7 @@ def grow(network: NaiveNetwork, n_new: int, band_size: int, activation: str) -> 
     n_neurons = n_new * band_size
     gain = ACTIVATIONS[activation].gain
     # Scaled inputs have a mean square norm of 1.
-    width = network.features.n_inputs
+    width = network.hidden.n_inputs
     variance = gain
     bands = []
     for layer in range(1, network.n_layers + 1):
@@ -143,7 +142,7 @@ def grow(network: NaiveNetwork, n_new: int, band_size: int, activation: str) -> 
         band = Band(layer, rows, activation)
         bands.append(band)
         # Each neuron has a mean square of 1.
-        n_old_neurons = len(network.features.layer(layer))
+        n_old_neurons = network.hidden.width(layer)
         width = n_old_neurons + n_neurons
         variance = gain / width
     weights = rng.normal(scale=width**-0.5, size=(n_new, width))

@@ -3,21 +3,30 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from .class_moments import ClassMoments, Columns
-from .device import Array, as_tensor
-from .linalg import SUM_ROUNDING
-from .scatter import check_finite
+from ..device import Array, as_tensor
+from ..linalg import SUM_ROUNDING
+from ..scatter import check_finite
 
-__all__ = ["LEAST_PART", "Past", "PrincipalAxes"]
+__all__ = ["LEAST_PART", "LayerMoments", "Past", "PrincipalAxes"]
 
 # Part of a row outside of a basis, relative to the row, below which one pass of Gram-Schmidt leaves
 # more than a digit of rounding along the basis (J. W. Daniel et al. Mathematics of Computation 30,
 # 1976).
 LEAST_PART = 0.1
+
+
+class LayerMoments(NamedTuple):
+    r"""Weight, mean and scatter :math:`F^\top F + \mathrm{diag}(v)` of a class in a layer."""
+
+    weight: float
+    mean: Array
+    factor: Array
+    residual: Array
 
 
 @dataclass(frozen=True)
@@ -85,20 +94,19 @@ class Past:
         residual = np.zeros(n_columns)
         return cls(basis, coordinates, residual, 0, device)
 
-    def extend(self, moments: Sequence[ClassMoments], columns: Columns) -> "Past":
-        """Return the past of all classes, given their moments and the columns of the layer."""
+    def extend(self, moments: Sequence[LayerMoments]) -> "Past":
+        """Return the past with further classes, given their moments in the layer."""
         past = self
-        for class_moments in moments[self.n_classes :]:
-            past = past._add_class(class_moments, columns)
+        for moments_of_class in moments:
+            past = past._add_class(moments_of_class)
         return past
 
-    def _add_class(self, moments: ClassMoments, columns: Columns) -> "Past":
+    def _add_class(self, moments: LayerMoments) -> "Past":
         """Return the past with one more class."""
-        mean_row = np.sqrt(moments.weight) * moments.mean[columns]
-        factor = moments.columns(columns)
-        block = np.vstack([factor, mean_row])
+        mean_row = np.sqrt(moments.weight) * moments.mean
+        block = np.vstack([moments.factor, mean_row])
         rows = as_tensor(block, device=self.device)
-        residual = self.residual + moments.residual[columns]
+        residual = self.residual + moments.residual
         n_rows = len(self.coordinates) + len(rows)
         basis: torch.Tensor | None = None
         if self.basis is None:

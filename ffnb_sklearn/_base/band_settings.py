@@ -1,0 +1,184 @@
+"""Parameters of trained bands as settings of the core, and warnings of what they cannot do."""
+
+import warnings
+from collections.abc import Sequence
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils._param_validation import validate_parameter_constraints
+
+from ..core.bands.settings import BandSettings, Descent
+from ..core.bands.trained import remove_neurons
+from ..core.messages import level_of_user
+from .bands import Bands
+from .settings import check_unchanged, plain_values
+
+__all__ = [
+    "band_settings_of",
+    "bands_of",
+    "check_band_continuation",
+    "conditions_of_bands",
+    "descent_of",
+    "warn_of_forgetting",
+    "warn_of_idle_parameters",
+    "warn_of_merge",
+    "warn_of_one_task",
+    "warn_without_loss",
+]
+
+# Options of the bands that only the descent reads.
+_OF_DESCENT = ("learning_rate", "momentum", "weight_decay", "adaptive_rate")
+
+# Options of the bands that only tasks after the first read.
+_OF_LATER_TASKS = ("null_space", "init", "old_statistics")
+
+
+def bands_of(estimator):
+    """Return the options of the bands of an estimator, of which None has the defaults."""
+    bands = estimator.bands
+    validate_parameter_constraints(
+        {"bands": [Bands, None]}, {"bands": bands}, type(estimator).__name__
+    )
+    return estimator._default_bands() if bands is None else bands
+
+
+def band_settings_of(estimator):
+    """Return the settings of the bands of a task."""
+    bands = bands_of(estimator)
+    values = plain_values(BandSettings, vars(estimator) | vars(bands))
+    values["p"] = _kept_axes(estimator.p, estimator.n_layers)
+    return BandSettings(**values, descent=descent_of(bands))
+
+
+def descent_of(source):
+    """Return the parameters of the descent of an estimator or of bands, in plain types.
+
+    Parameters that the estimator lacks have the defaults of `Bands`. Without a parameter `patience`
+    all epochs run.
+    """
+    parameters = {"patience": None} | vars(Bands()) | vars(source)
+    return Descent(**plain_values(Descent, parameters))
+
+
+def _kept_axes(p, n_layers):
+    """Return the parameter `p` as a tuple of one plain number per layer."""
+    axes = [p] * n_layers
+    if isinstance(p, Sequence):
+        axes = list(p)
+    if len(axes) != n_layers:
+        raise ValueError(
+            f"p must have one entry per layer, n_layers={n_layers}; got {len(axes)} entries."
+        )
+    return tuple(map(_kept_axes_of_layer, axes))
+
+
+def _kept_axes_of_layer(p):
+    """Return a number of axes as an int, and a share of the energy as a float."""
+    if isinstance(p, Integral) and p >= 0:
+        return int(p)
+    if isinstance(p, Real) and 0.0 < p < 1.0:
+        return float(p)
+    raise ValueError(
+        f"p must be an int of at least 0 or a float in (0, 1), or a sequence of these; got {p!r}."
+    )
+
+
+def check_band_continuation(model, settings):
+    """Raise if a parameter that shapes the trained layers is not as in earlier tasks."""
+    if model.trained is not None:
+        check_unchanged("n_layers", model.trained.n_layers, len(settings.p))
+
+
+def conditions_of_bands(model):
+    """Return by name the values of bands that have to be equal in a merge."""
+    settings = model.trained.settings
+    conditions = {"n_layers": len(settings.p)}
+    for name, value in vars(settings).items():
+        if name != "descent":
+            is_option = name in Bands._parameter_constraints
+            conditions[f"bands__{name}" if is_option else name] = value
+    return conditions
+
+
+def _changed(estimator, names):
+    """Return the names of the parameters, `p` or options of the bands, that are not the default."""
+    default = type(estimator)()
+    bands = bands_of(estimator)
+    default_bands = default._default_bands()
+    changed = []
+    for name in names:
+        if name == "p":
+            if estimator.p != default.p:
+                changed.append(name)
+        elif getattr(bands, name) != getattr(default_bands, name):
+            changed.append(f"bands__{name}")
+    return changed
+
+
+def warn_of_one_task(estimator):
+    """Warn of parameters that only later tasks read, if `fit` learns a single task."""
+    idle = _changed(estimator, ("p", *_OF_LATER_TASKS))
+    if idle:
+        _warn(
+            f"These parameters have no effect, because fit learns all classes as one task: "
+            f"{', '.join(idle)}. Set classes_per_task, such as 1, to learn task by task; got "
+            f"classes_per_task={estimator.classes_per_task!r}."
+        )
+
+
+def warn_of_idle_parameters(estimator):
+    """Warn of options of the bands that other options leave without effect."""
+    bands = bands_of(estimator)
+    if bands.max_epochs == 0:
+        names = _OF_DESCENT
+        if not bands.batch_norm:
+            names = (*names, "batch_size")
+        _warn_of_idle(estimator, names, "bands__max_epochs=0, which skips the descent")
+    if not bands.null_space:
+        _warn_of_idle(estimator, ("p",), "bands__null_space=False")
+    if bands.init == "random":
+        _warn_of_idle(estimator, ("gamma", "left_out"), 'bands__init="random"')
+
+
+def _warn_of_idle(estimator, names, reason):
+    """Warn if some of the named parameters are not the default, and so do nothing."""
+    idle = _changed(estimator, names)
+    if idle:
+        _warn(f"These parameters have no effect with {reason}: {', '.join(idle)}.")
+
+
+def warn_without_loss(model):
+    """Warn if the descent of a task had nothing to do."""
+    descent = model.trained.settings.descent
+    losses = model.trained.loss_curve
+    if losses and max(losses) == 0.0 and descent.weight_decay == 0.0:
+        _warn(
+            f"bands__max_epochs={descent.max_epochs} has had no effect in a task: no sample has a "
+            "loss, because the closed form of the bands separates all of them."
+        )
+
+
+def warn_of_forgetting(state, remaining):
+    """Warn if trained neurons that remain depend on classes that were forgotten."""
+    if remaining is None:
+        return
+    labels = np.setdiff1d(state.arrived, remaining.arrived)
+    numbers = np.flatnonzero(np.isin(state.arrived, labels)).tolist()
+    if remove_neurons(state.model.trained, numbers).leaves_trace:
+        _warn(
+            f"Trained neurons keep a trace of the classes {labels.tolist()}: the bands of their "
+            "tasks and of later tasks were fitted beside them. Only a new fit removes it. "
+            "IncrementalDiscriminantAnalysis forgets exactly."
+        )
+
+
+def warn_of_merge():
+    """Warn that bands of merged models were fitted without the classes of the other model."""
+    _warn(
+        "Merging is not exact with trained bands: those of each estimator were fitted without the "
+        "classes of the other. IncrementalDiscriminantAnalysis merges exactly."
+    )
+
+
+def _warn(message):
+    warnings.warn(message, UserWarning, stacklevel=level_of_user())
