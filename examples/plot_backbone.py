@@ -10,7 +10,7 @@ parameter ``layers`` concatenates the features of several layers.
 
 In this example, digits lie anywhere in a frame of 14 x 14 pixels. A small network is trained on the
 digits 0 to 2 and then frozen. A :class:`~ffnb_sklearn.ContinualPipeline` passes the features of the
-network to an ``FFNBClassifier``, which learns the digits 0 to 2, and then one more digit per task.
+network to an ``IncrementalDiscriminantAnalysis``, which learns the digits 0 to 2, and then one more digit per task.
 The same classifier is evaluated with four kinds of features.
 
 Pass a file name to save the picture instead of showing it.
@@ -25,8 +25,8 @@ from sklearn.model_selection import train_test_split
 from torch import nn
 
 from ffnb_sklearn import (
-    FFNBClassifier,
     IncrementalAccuracyDisplay,
+    IncrementalDiscriminantAnalysis,
     TorchFeatureExtractor,
     evaluate_stream,
     make_continual_pipeline,
@@ -100,12 +100,12 @@ def network(**options):
     extractor = TorchFeatureExtractor(
         make_backbone, weights=trained.state_dict_, input_shape=(1, SIDE, SIDE), **options
     )
-    return make_continual_pipeline(extractor, FFNBClassifier(random_state=0))
+    return make_continual_pipeline(extractor, IncrementalDiscriminantAnalysis(random_state=0))
 
 
 layers = {"layers": ["1", "4", "6"], "pooling": "max"}
 learners = {
-    "pixels": FFNBClassifier(random_state=0),
+    "pixels": IncrementalDiscriminantAnalysis(random_state=0),
     "last layer": network(),
     "three layers": network(**layers),
     "three layers, shifted": network(**layers, views=MirrorShift(shift=1, mirror=False)),

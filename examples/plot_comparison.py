@@ -6,9 +6,9 @@ Three sets of rows arrive one class at a time, and the rows of earlier classes a
 afterwards. Each panel shows the regions that a classifier assigns to the classes after the last
 class, and the accuracy on rows that were not learned.
 
-``FFNBClassifier`` and ``GaussianNB`` store moments of each class, so neither forgets. The moments
+``IncrementalDiscriminantAnalysis`` and ``GaussianNB`` store moments of each class, so neither forgets. The moments
 of ``GaussianNB`` are those of the two columns, so its regions are bounded by simple curves;
-``FFNBClassifier`` adds random neurons. A neural network that is trained with the new rows forgets
+``IncrementalDiscriminantAnalysis`` adds random neurons. A neural network that is trained with the new rows forgets
 most of the earlier classes. A support vector machine is fitted to all rows at once, which the other
 classifiers do not store.
 
@@ -31,7 +31,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.svm import SVC
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 
 # %%
 # The sets
@@ -63,7 +63,7 @@ sets = {
 # The network sees the rows of a class in 200 epochs. It needs all labels at the first call.
 
 classifiers = {
-    "FFNBClassifier": FFNBClassifier(random_state=0),
+    "IncrementalDiscriminantAnalysis": IncrementalDiscriminantAnalysis(random_state=0),
     "GaussianNB": GaussianNB(),
     "MLPClassifier": MLPClassifier(random_state=0),
     "SVC, all rows": SVC(),

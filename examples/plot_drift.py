@@ -22,7 +22,7 @@ import numpy as np
 from scipy.ndimage import rotate
 from sklearn.datasets import load_digits
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 
 # %%
 # The stream
@@ -43,7 +43,7 @@ batches = [slice(start, start + batch_size) for start in range(0, len(X), batch_
 factors = {"no decay": 1.0, "decay(0.4)": 0.4, "decay(0.1)": 0.1}
 accuracies = {name: [] for name in factors}
 for name, factor in factors.items():
-    clf = FFNBClassifier(random_state=0).partial_fit(X[batches[0]], y[batches[0]])
+    clf = IncrementalDiscriminantAnalysis(random_state=0).partial_fit(X[batches[0]], y[batches[0]])
     for batch in batches[1:]:
         accuracies[name].append(100 * clf.score(X[batch], y[batch]))
         if factor < 1:

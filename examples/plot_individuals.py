@@ -27,7 +27,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
 import ffnb_sklearn
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 
 # %%
 # The recordings
@@ -65,10 +65,10 @@ print(f"{len(X)} recordings of {len(np.unique(y))} pigs to learn, {len(X_test)} 
 # fitted to all recordings so far for comparison, so they must store the recordings.
 
 weeks = np.arange(4, 53, 4)
-accuracies = {"FFNBClassifier": [], "1-NN, stores all": [], "SVC, stores all": []}
+accuracies = {"IncrementalDiscriminantAnalysis": [], "1-NN, stores all": [], "SVC, stores all": []}
 with tempfile.TemporaryDirectory() as folder:
     file = Path(folder, "pigs.ffnb")
-    ffnb_sklearn.save(FFNBClassifier(random_state=0), file)
+    ffnb_sklearn.save(IncrementalDiscriminantAnalysis(random_state=0), file)
     for n_pigs in weeks:
         now, test = (y > n_pigs - 4) & (y <= n_pigs), y_test <= n_pigs
         clf = ffnb_sklearn.load(file)
@@ -88,7 +88,7 @@ for name, scores in accuracies.items():
 
 def learn(pigs):
     """Return a classifier that learns these pigs week by week, and is never saved."""
-    clf = FFNBClassifier(random_state=0)
+    clf = IncrementalDiscriminantAnalysis(random_state=0)
     for n_pigs in weeks:
         now = (y > n_pigs - 4) & (y <= n_pigs) & np.isin(y, pigs)
         if now.any():
@@ -103,7 +103,7 @@ print("as without saving:", np.array_equal(clf.decision_function(X_test), unbrok
 # Deletion on request
 # -------------------
 # Ten pigs are sold, among them the pigs of the first week.
-# :meth:`~ffnb_sklearn.FFNBClassifier.forget` removes their statistics. Up to rounding, the model
+# :meth:`~ffnb_sklearn.IncrementalDiscriminantAnalysis.forget` removes their statistics. Up to rounding, the model
 # then equals a model that has never learned them. Earlier copies of the file must be deleted as
 # well.
 

@@ -3,7 +3,7 @@ Detect a new class, ask for its label, learn it
 ===============================================
 
 A classifier has learned the digits 0 to 5. Then images arrive week by week, and sometimes they
-include a new digit that was not announced. :meth:`~ffnb_sklearn.FFNBClassifier.score_samples`
+include a new digit that was not announced. :meth:`~ffnb_sklearn.IncrementalDiscriminantAnalysis.score_samples`
 returns higher scores for images that are more similar to the learned classes. Images with lower
 scores than almost all images of known digits are put aside. Once enough images are put aside, a
 person labels them and the classifier learns them.
@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 
 # %%
 # A threshold from left-out samples
@@ -34,7 +34,7 @@ X, y = load_digits(return_X_y=True)
 rng = np.random.default_rng(0)
 first = np.flatnonzero(y <= 5)
 first = rng.permutation(first)[:700]
-clf = FFNBClassifier(shared_band_size=500, novelty=True, random_state=0)
+clf = IncrementalDiscriminantAnalysis(shared_band_size=500, novelty=True, random_state=0)
 clf.fit(X[first], y[first])
 
 # %%

@@ -8,7 +8,7 @@ classifier is tested on all digits learned so far.
 
 Three classifiers learn the stream without storing an image:
 
-- ``FFNBClassifier``, which accepts new labels at any call;
+- ``IncrementalDiscriminantAnalysis``, which accepts new labels at any call;
 - ``SGDClassifier``, a linear classifier trained by gradient steps;
 - ``GaussianNB``, which stores a mean and a variance per class and pixel.
 
@@ -38,8 +38,8 @@ from sklearn.svm import SVC
 
 from ffnb_sklearn import (
     AccuracyMatrixDisplay,
-    FFNBClassifier,
     IncrementalAccuracyDisplay,
+    IncrementalDiscriminantAnalysis,
     evaluate_stream,
 )
 
@@ -74,7 +74,7 @@ class StoreAll(ClassifierMixin, BaseEstimator):
 
 
 classifiers = {
-    "FFNBClassifier": FFNBClassifier(random_state=0),
+    "IncrementalDiscriminantAnalysis": IncrementalDiscriminantAnalysis(random_state=0),
     "GaussianNB": GaussianNB(priors=np.full(10, 0.1), var_smoothing=0.01),
     "SGDClassifier": SGDClassifier(random_state=0),
     "1-NN, stores all": StoreAll(KNeighborsClassifier(1)),
@@ -90,7 +90,10 @@ results = {
 # ------------------------
 # Each row shows the accuracy after one task, on the test images of all digits learned so far.
 
-digits = [", ".join(map(str, labels)) for labels in results["FFNBClassifier"].task_classes]
+digits = [
+    ", ".join(map(str, labels))
+    for labels in results["IncrementalDiscriminantAnalysis"].task_classes
+]
 print("accuracy on all digits met so far, in %")
 print(f"{'new digits':<12}" + "".join(f"{name:>17}" for name in results))
 for task, name_of_task in enumerate(digits):
@@ -123,7 +126,7 @@ curves.set_title("Digits, two new classes per task")
 # that was learned and then forgotten.
 
 _, (forgetful, faithful) = plt.subplots(1, 2, figsize=(7.6, 4), layout="constrained")
-for axes, name in ((forgetful, "SGDClassifier"), (faithful, "FFNBClassifier")):
+for axes, name in ((forgetful, "SGDClassifier"), (faithful, "IncrementalDiscriminantAnalysis")):
     AccuracyMatrixDisplay.from_stream(results[name], task_labels=digits, ax=axes, colorbar=False)
     axes.set_title(name)
 faithful.set_ylabel("")

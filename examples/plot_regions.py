@@ -4,7 +4,7 @@ Watch the regions of a classifier grow
 
 Digits arrive one class at a time, and the samples of earlier classes are not available afterwards.
 The pictures show the region that each classifier assigns to each digit. The regions of
-``FFNBClassifier`` make room for the new digit. A neural network that is trained with the new
+``IncrementalDiscriminantAnalysis`` make room for the new digit. A neural network that is trained with the new
 samples assigns the whole plane to the new digit.
 
 .. image:: /images/regions.gif
@@ -30,7 +30,7 @@ from sklearn.datasets import load_digits
 from sklearn.manifold import TSNE
 from sklearn.neural_network import MLPClassifier
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 
 # %%
 # The stream
@@ -50,10 +50,10 @@ rows = np.linspace(X[:, 1].min() - margin, X[:, 1].max() + margin, 240)
 plane = np.stack(np.meshgrid(columns, rows), axis=-1)
 
 classifiers = {
-    "FFNBClassifier": FFNBClassifier(random_state=0),
+    "IncrementalDiscriminantAnalysis": IncrementalDiscriminantAnalysis(random_state=0),
     "Neural network (MLPClassifier)": MLPClassifier(random_state=0),
 }
-n_epochs = {"FFNBClassifier": 1, "Neural network (MLPClassifier)": 200}
+n_epochs = {"IncrementalDiscriminantAnalysis": 1, "Neural network (MLPClassifier)": 200}
 regions = {name: [] for name in classifiers}
 accuracies = {name: [] for name in classifiers}
 for label in labels:

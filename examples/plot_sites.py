@@ -20,7 +20,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 
 # %%
 # The sites
@@ -37,7 +37,7 @@ digits_of_sites = {
     "west": [0, 7, 8, 9],
 }
 owners = np.random.default_rng(0).choice(len(digits_of_sites), len(X))
-unfitted = FFNBClassifier(rank=None, random_state=0)
+unfitted = IncrementalDiscriminantAnalysis(rank=None, random_state=0)
 
 sites = {}
 is_owned = np.zeros(len(X), dtype=bool)

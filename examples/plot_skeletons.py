@@ -5,7 +5,7 @@ Learn actions of two persons from raw skeleton files
 The SBU Kinect Interaction data set contains sequences of two persons who kick, hug or shake hands,
 with one text file per sequence. :func:`~ffnb_sklearn.datasets.load_sbu` reads these files,
 :class:`~ffnb_sklearn.SkeletonDescriptor` turns sequences of any length into rows, and
-``FFNBClassifier`` learns one action after the other.
+``IncrementalDiscriminantAnalysis`` learns one action after the other.
 
 If you have the data set, pass its folder; ``--picture`` saves the picture instead of showing it::
 
@@ -25,7 +25,7 @@ import numpy as np
 
 from ffnb_sklearn import (
     AccuracyMatrixDisplay,
-    FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
     SkeletonDescriptor,
     evaluate_stream,
     make_continual_pipeline,
@@ -139,7 +139,9 @@ print(f"frames per sequence    {min(n_frames)} to {max(n_frames)}")
 # Learn one action after the other
 # --------------------------------
 
-learner = make_continual_pipeline(SkeletonDescriptor(root=2), FFNBClassifier(random_state=0))
+learner = make_continual_pipeline(
+    SkeletonDescriptor(root=2), IncrementalDiscriminantAnalysis(random_state=0)
+)
 result = evaluate_stream(
     learner,
     *(sequences[0], actions.target[train]),

@@ -22,7 +22,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
-from ffnb_sklearn import FFNBClassifier, OpenSetClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, OpenSetClassifier
 from ffnb_sklearn.metrics import false_alarm_rate, open_set_classification_rate, unknown_recall
 
 # %%
@@ -60,7 +60,7 @@ strangers_found = {way: [] for way in ways}
 areas = []
 for seed in range(N_DRAWS):
     sizes, train, test = draw(seed)
-    clf = OpenSetClassifier(FFNBClassifier(random_state=0), rate=RATE)
+    clf = OpenSetClassifier(IncrementalDiscriminantAnalysis(random_state=0), rate=RATE)
     for person, images in train.items():
         clf.partial_fit(X[images], np.full(len(images), person))
 

@@ -10,7 +10,7 @@ All classifiers get the same sparse rows from a ``HashingVectorizer``, which cou
 one to three letters. It learns nothing from the names, so a piece has the same column in every
 task. The classifiers differ:
 
-- ``FFNBClassifier`` accepts the sparse rows;
+- ``IncrementalDiscriminantAnalysis`` accepts the sparse rows;
 - ``ComplementNB`` sums counts, and does not forget either;
 - ``SGDClassifier`` forgets;
 - ``LinearSVC``, fitted again to all names so far, shows the price of deleting the names.
@@ -38,8 +38,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from ffnb_sklearn import (
-    FFNBClassifier,
     IncrementalAccuracyDisplay,
+    IncrementalDiscriminantAnalysis,
     evaluate_stream,
     make_continual_pipeline,
 )
@@ -78,7 +78,7 @@ for language in ("cy", "de", "fi"):
 # %%
 # The classifiers
 # ---------------
-# Without trained bands, ``FFNBClassifier`` makes no dense copy of all rows, and its result does not
+# Without trained bands, ``IncrementalDiscriminantAnalysis`` makes no dense copy of all rows, and its result does not
 # depend on the order of the languages.
 
 
@@ -108,10 +108,10 @@ class StoreAll(ClassifierMixin, BaseEstimator):
 pieces = HashingVectorizer(
     analyzer="char_wb", ngram_range=(1, 3), n_features=2**12, alternate_sign=False
 )
-ffnb = FFNBClassifier(random_state=0)
+ffnb = IncrementalDiscriminantAnalysis(random_state=0)
 sgd = SGDClassifier(loss="log_loss", random_state=0)
 classifiers = {
-    "FFNBClassifier": make_continual_pipeline(pieces, ffnb),
+    "IncrementalDiscriminantAnalysis": make_continual_pipeline(pieces, ffnb),
     "ComplementNB": make_continual_pipeline(pieces, ComplementNB(alpha=0.1)),
     "SGDClassifier": make_continual_pipeline(pieces, sgd),
     "LinearSVC, stores all": StoreAll(make_pipeline(pieces, LinearSVC())),

@@ -6,7 +6,7 @@ A reader of characters learns a thousand letters and signs, a hundred at a time.
 drawn in eight styles of the fonts that come with matplotlib. The classifier is tested with a style
 that it never learned.
 
-``FFNBClassifier`` stores moments of the classes. The nearest neighbour (1-NN) stores all images.
+``IncrementalDiscriminantAnalysis`` stores moments of the classes. The nearest neighbour (1-NN) stores all images.
 
 Pass a file name to save the picture instead of showing it::
 
@@ -26,7 +26,7 @@ from matplotlib.ft2font import FT2Font
 from PIL import Image, ImageDraw, ImageFont
 from sklearn.neighbors import KNeighborsClassifier
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 
 # %%
 # The characters
@@ -77,9 +77,9 @@ y = np.arange(len(characters))
 # The nearest neighbour is fitted to all images again after each task.
 
 sizes = range(100, 1001, 100)
-names = ["FFNBClassifier", "1-NN, stores all images"]
+names = ["IncrementalDiscriminantAnalysis", "1-NN, stores all images"]
 accuracies = {name: [] for name in names}
-clf = FFNBClassifier(random_state=0)
+clf = IncrementalDiscriminantAnalysis(random_state=0)
 seconds = 0.0
 for size in sizes:
     task = slice(size - 100, size)
@@ -89,7 +89,7 @@ for size in sizes:
     images = X[:, :size].reshape(-1, X.shape[2])
     labels = np.tile(y[:size], len(STYLES))
     fitted = {
-        "FFNBClassifier": clf,
+        "IncrementalDiscriminantAnalysis": clf,
         "1-NN, stores all images": KNeighborsClassifier(1).fit(images, labels),
     }
     for name, classifier in fitted.items():

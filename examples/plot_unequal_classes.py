@@ -7,7 +7,7 @@ is the share of correct predictions; *balanced accuracy* is the mean of this sha
 No classifier has the largest value of both, so decide which measure counts: a missed tumour costs
 more than a second examination, but missed spam costs less than a lost message.
 
-The parameter `priors` of ``FFNBClassifier`` sets this choice: the frequencies that it assumes for
+The parameter `priors` of ``IncrementalDiscriminantAnalysis`` sets this choice: the frequencies that it assumes for
 the classes of future samples. By default all classes are equally frequent, and the balanced
 accuracy is high. ``priors="empirical"`` assumes the frequencies of the learned samples, and the
 accuracy is high. A mapping gives any other frequencies. `priors` may be changed after learning, and
@@ -27,7 +27,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from sklearn.model_selection import StratifiedKFold
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 
 # %%
 # A rare class
@@ -52,7 +52,7 @@ named = {"uniform": "uniform", "empirical": "empirical", "nine in ten": {"malign
 named["nine in ten"]["benign"] = 1
 settings = [*named.values(), *({"malignant": share, "benign": 1 - share} for share in shares)]
 predicted = np.empty((len(settings), len(y)), dtype=object)
-learner = FFNBClassifier(random_state=0)
+learner = IncrementalDiscriminantAnalysis(random_state=0)
 for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
     clf = clone(learner)
     for label in ("benign", "malignant"):

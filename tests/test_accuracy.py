@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
+from ffnb_sklearn.core.features.activations import ACTIVATIONS
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from ffnb_sklearn import FFNBClassifier, class_incremental_tasks
-from ffnb_sklearn.core.features.activations import ACTIVATIONS
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, class_incremental_tasks
 
 
 def streamed(X, y, classes_per_task, **parameters):
     """Default classifier that has seen the classes a few at a time, and each sample once."""
-    model = FFNBClassifier().set_params(random_state=0, **parameters)
+    model = IncrementalDiscriminantAnalysis().set_params(random_state=0, **parameters)
     for task in class_incremental_tasks(y, classes_per_task=classes_per_task):
         model.partial_fit(X[task], y[task])
     return model
@@ -38,7 +38,7 @@ def test_digits_two_classes_per_task(digits, band_size):
 
 def test_no_digit_is_forgotten(digits):
     X, X_test, y, y_test = digits
-    one_task = FFNBClassifier(random_state=0).fit(X, y).score(X_test, y_test)
+    one_task = IncrementalDiscriminantAnalysis(random_state=0).fit(X, y).score(X_test, y_test)
     assert streamed(X, y, 1).score(X_test, y_test) >= one_task - 0.01
 
 

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 
-from ffnb_sklearn import Bands, FFNBClassifier
+from ffnb_sklearn import Bands, FFNBClassifier, IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core.bands.tuning.descent import MomentumSteps
 from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
 from tests.dense_ffnb import READINGS, DenseFFNB
@@ -192,7 +192,7 @@ def test_two_presets_share_no_options():
 
 
 def test_a_subclass_gives_its_own_kind():
-    class Own(FFNBClassifier):
+    class Own(IncrementalDiscriminantAnalysis):
         pass
 
     assert type(Own.as_published()) is Own
@@ -210,13 +210,13 @@ def test_a_clone_has_options_of_its_own_and_learns_the_same(digits):
 
 
 def test_options_of_bands_replace_those_of_a_default_estimator():
-    clf = FFNBClassifier().set_params(bands__half_bias=False, band_size=2)
+    clf = IncrementalDiscriminantAnalysis().set_params(bands__half_bias=False, band_size=2)
     assert (clf.bands.half_bias, clf.bands.left_out, clf.band_size) == (False, True, 2)
     clf.set_params(bands=Bands(batch_size=7), bands__half_bias=True)
     assert (clf.bands.half_bias, clf.bands.batch_size) == (True, 7)
     assert clf.set_params(bands=None, bands__batch_size=3).bands.batch_size == 3
     with pytest.raises(ValueError, match="Invalid parameter 'no_such'"):
-        FFNBClassifier().set_params(bands__no_such=1)
+        IncrementalDiscriminantAnalysis().set_params(bands__no_such=1)
 
 
 def test_grid_search_reaches_the_options(digits):
@@ -238,9 +238,9 @@ def test_no_options_are_the_default_options(digits):
         "shared_band_size": 0,
         "random_state": 0,
     }
-    plain = FFNBClassifier().set_params(**given).fit(X, y)
+    plain = IncrementalDiscriminantAnalysis().set_params(**given).fit(X, y)
 
-    explicit = FFNBClassifier().set_params(**given, bands=Bands()).fit(X, y)
+    explicit = IncrementalDiscriminantAnalysis().set_params(**given, bands=Bands()).fit(X, y)
 
     assert_array_equal(plain.decision_function(X_test), explicit.decision_function(X_test))
 

@@ -1,4 +1,4 @@
-"""FFNBClassifier: its parameters, forgetting and merging."""
+"""IncrementalDiscriminantAnalysis: its parameters, forgetting and merging."""
 
 import copy
 import pickle
@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from ffnb_sklearn import (
     Bands,
     FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
     load,
     make_continual_pipeline,
     save,
@@ -30,7 +31,7 @@ N_SHARED = 10
 
 
 def estimator(**parameters):
-    return FFNBClassifier().set_params(
+    return IncrementalDiscriminantAnalysis().set_params(
         **{"band_size": 1, "shared_band_size": N_SHARED, "random_state": 0, **parameters}
     )
 
@@ -44,7 +45,7 @@ def test_verbose_prints_a_line_per_task(capsys):
     learned(estimator(verbose=True), [0, 1], [1, 2])
     first, second = capsys.readouterr().out.splitlines()
     seconds = r", \d+\.\d\d s"
-    start = r"\[FFNBClassifier\] task"
+    start = r"\[IncrementalDiscriminantAnalysis\] task"
     assert re.fullmatch(start + " 1: 40 samples, 2 new classes, 2 known" + seconds, first)
     assert re.fullmatch(start + " 2: 40 samples, 1 new classes, 3 known" + seconds, second)
 
@@ -85,7 +86,7 @@ def test_parameters_that_earlier_tasks_rest_upon(change):
 
 
 def test_forgetting_without_bands_is_exact():
-    exact = {"band_size": 0, "rank": None}
+    exact = {"rank": None}
     model = learned(estimator(**exact), [0, 1], [2, 3], [4]).forget([1, 4])
     never = learned(estimator(**exact), [0], [2, 3])
     assert_array_equal(model.classes_, [0, 2, 3])
@@ -157,7 +158,7 @@ def test_forgetting_what_is_not_known(monkeypatch):
 )
 @pytest.mark.parametrize("fading", [None, [1], [0, 2]], ids=repr)
 def test_decay_is_learning_with_smaller_weights(parameters, fading):
-    exact = {"band_size": 0, "rank": None, **parameters}
+    exact = {"rank": None, **parameters}
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(X))
     old = np.arange(len(X)) % 2 == 0
     model = estimator(**exact).fit(X[old], CODES[old], sample_weight=weights[old])
@@ -214,7 +215,7 @@ def test_decay_refuses_by_name_and_changes_nothing(arguments, message):
 
 
 def test_merging_without_bands_is_learning_together():
-    exact = {"band_size": 0, "rank": None}
+    exact = {"rank": None}
     first = learned(estimator(**exact), [5, 1], [2])
     second = learned(estimator(**exact), [0], [7], classes=[6])
     # Class 2 has other samples here than there.
@@ -257,8 +258,12 @@ def test_merging_strings_of_other_lengths():
 @pytest.mark.parametrize(
     ("other", "error", "message"),
     [
-        (lambda: "model", TypeError, "other must be a fitted FFNBClassifier; got str"),
-        (lambda: estimator(), NotFittedError, "FFNBClassifier"),
+        (
+            lambda: "model",
+            TypeError,
+            "other must be a fitted IncrementalDiscriminantAnalysis; got str",
+        ),
+        (lambda: estimator(), NotFittedError, "IncrementalDiscriminantAnalysis"),
         (lambda: learned(estimator(random_state=1), [2]), ValueError, "random_state"),
         (lambda: learned(estimator(epsilon=1.0, p=2), [2]), ValueError, "differs in p."),
         (lambda: learned(estimator(n_layers=2), [2]), ValueError, "differs in n_layers, p"),
@@ -279,7 +284,7 @@ def test_what_cannot_be_merged(other, error, message):
         estimator().merge(model)
 
 
-@pytest.mark.parametrize("parameters", [{}, {"band_size": 0}, {"band_size": 0, "rank": None}])
+@pytest.mark.parametrize("parameters", [{}, {"band_size": 0}, {"rank": None}])
 @pytest.mark.parametrize("form", [np.asarray, csr_array])
 def test_samples_that_both_have_learned_are_not_merged(parameters, form, tmp_path):
     def model(*codes):
@@ -530,7 +535,7 @@ def test_data_on_disk_is_read_in_chunks(on_disk, monkeypatch):
 
     monkeypatch.setattr(FeatureMap, "__call__", counted)
     monkeypatch.setattr(learning, "learn", watched)
-    model = estimator(band_size=0, chunk_size=15).partial_fit(on_disk, CODES)
+    model = estimator(chunk_size=15).partial_fit(on_disk, CODES)
     model.predict(on_disk)
 
     assert shared == [True]
@@ -539,15 +544,15 @@ def test_data_on_disk_is_read_in_chunks(on_disk, monkeypatch):
 
 
 def test_models_merge_whatever_their_chunks():
-    left, right = (learned(estimator(band_size=0, chunk_size=n), [n]) for n in (3, 5))
-    both = learned(estimator(band_size=0), [3], [5])
+    left, right = (learned(estimator(chunk_size=n), [n]) for n in (3, 5))
+    both = learned(estimator(), [3], [5])
     assert_allclose(left.merge(right).decision_function(X), both.decision_function(X))
 
 
 @pytest.mark.parametrize("parameters", [{"shrinkage": 1.0}, {"covariance": "identity"}])
 def test_a_head_without_own_axes_has_no_weights_of_them(parameters):
-    clf = FFNBClassifier().set_params(
-        band_size=0, shared_band_size=20, random_state=0, **parameters
+    clf = IncrementalDiscriminantAnalysis().set_params(
+        shared_band_size=20, random_state=0, **parameters
     )
     clf.fit(X, CODES).predict(X)
     head = prediction.solve_once(clf._state.model, torch.device("cpu")).classifier
@@ -562,7 +567,7 @@ def test_a_head_without_own_axes_has_no_weights_of_them(parameters):
 def test_weights_below_one_do_not_count_as_fewer_samples(head, weight):
     digits, labels = load_digits(return_X_y=True)
     learned_rows, scored = slice(0, 400), slice(400, 800)
-    clf = FFNBClassifier(classifier=head, shared_band_size=200, random_state=0)
+    clf = IncrementalDiscriminantAnalysis(classifier=head, shared_band_size=200, random_state=0)
     whole = clf.fit(digits[learned_rows], labels[learned_rows]).score(
         digits[scored], labels[scored]
     )
@@ -578,14 +583,14 @@ def test_weights_below_one_do_not_count_as_fewer_samples(head, weight):
 
 
 def test_class_counts_follow_all_that_is_learned(tmp_path):
-    clf = learned(FFNBClassifier(random_state=0), [2, 0], classes=[1])
+    clf = learned(IncrementalDiscriminantAnalysis(random_state=0), [2, 0], classes=[1])
     assert_array_equal(clf.class_counts_, [20.0, 0.0, 20.0])
     weights = np.full(20, 0.5)
     clf.partial_fit(of(2), np.full(20, 2), sample_weight=weights)
     assert_array_equal(clf.class_counts_, [20.0, 0.0, 30.0])
     clf.decay(0.5, [0])
     assert_array_equal(clf.class_counts_, [10.0, 0.0, 30.0])
-    clf.merge(learned(FFNBClassifier(random_state=0), [1, 3]))
+    clf.merge(learned(IncrementalDiscriminantAnalysis(random_state=0), [1, 3]))
     assert_array_equal(clf.classes_, [0, 1, 2, 3])
     assert_array_equal(clf.class_counts_, [10.0, 20.0, 30.0, 20.0])
     clf.forget(1)
@@ -596,14 +601,14 @@ def test_class_counts_follow_all_that_is_learned(tmp_path):
 
 def test_class_counts_exist_after_learning():
     with pytest.raises(NotFittedError):
-        _ = FFNBClassifier().class_counts_
+        _ = IncrementalDiscriminantAnalysis().class_counts_
 
 
 # ---- new labels
 
 
 def exact(**parameters):
-    return FFNBClassifier(rank=None, random_state=0, **parameters)
+    return IncrementalDiscriminantAnalysis(rank=None, random_state=0, **parameters)
 
 
 def test_joined_classes_equal_classes_learned_under_one_label(tmp_path):
@@ -625,7 +630,9 @@ def test_joined_classes_equal_classes_learned_under_one_label(tmp_path):
 
 
 def test_rename_moves_the_columns_of_text_labels_and_quantiles():
-    clf = learned(FFNBClassifier(novelty=True, random_state=0), [0, 1], [2], y=NAMES[CODES])
+    clf = learned(
+        IncrementalDiscriminantAnalysis(novelty=True, random_state=0), [0, 1], [2], y=NAMES[CODES]
+    )
     probabilities = clf.predict_proba(X)
     threshold = clf.novelty_threshold(0.1)
     assert_array_equal(clf.classes_, ["a rather long name", "m", "z"])
@@ -645,14 +652,14 @@ def test_rename_keeps_trained_bands_and_refuses_to_join_their_classes():
 
 
 def test_a_declared_label_joins_a_class():
-    clf = learned(FFNBClassifier(random_state=0), [0, 1], classes=[2])
+    clf = learned(IncrementalDiscriminantAnalysis(random_state=0), [0, 1], classes=[2])
     clf.rename({2: 0, 0: 0})
     assert_array_equal(clf.classes_, [0, 1])
     assert_array_equal(clf.class_counts_, [20.0, 20.0])
 
 
 def test_declared_labels_are_renamed_and_joined():
-    clf = learned(FFNBClassifier(random_state=0), [0, 1], classes=[2, 5, 6])
+    clf = learned(IncrementalDiscriminantAnalysis(random_state=0), [0, 1], classes=[2, 5, 6])
     clf.rename({2: 7, 5: 3, 6: 3})
     assert_array_equal(clf.classes_, [0, 1, 3, 7])
     assert_array_equal(clf.predict_proba(X)[:, 2:], 0.0)
@@ -673,19 +680,19 @@ def test_declared_labels_are_renamed_and_joined():
     ],
 )
 def test_rename_refuses_labels_and_changes_nothing(mapping, message):
-    clf = learned(FFNBClassifier(random_state=0), [0, 1, 2])
+    clf = learned(IncrementalDiscriminantAnalysis(random_state=0), [0, 1, 2])
     with unchanged(clf), pytest.raises(ValueError, match=message):
         clf.rename(mapping)
 
 
 def test_rename_needs_a_dictionary():
-    clf = learned(FFNBClassifier(random_state=0), [0, 1, 2])
+    clf = learned(IncrementalDiscriminantAnalysis(random_state=0), [0, 1, 2])
     with unchanged(clf), pytest.raises(TypeError, match="mapping must be a dictionary"):
         clf.rename([(0, 3)])
 
 
 def test_rename_needs_priors_of_the_new_labels():
-    clf = learned(FFNBClassifier(random_state=0, priors={0: 1, 1: 2}), [0, 1])
+    clf = learned(IncrementalDiscriminantAnalysis(random_state=0, priors={0: 1, 1: 2}), [0, 1])
     with unchanged(clf), pytest.raises(ValueError, match=r"none for \[3\]"):
         clf.rename({0: 3})
     clf.set_params(priors={0: 1, 1: 2, 3: 1}).rename({0: 3})
@@ -693,7 +700,7 @@ def test_rename_needs_priors_of_the_new_labels():
 
 
 def test_pipeline_renames_in_its_last_step():
-    pipeline = make_continual_pipeline(FFNBClassifier(random_state=0))
+    pipeline = make_continual_pipeline(IncrementalDiscriminantAnalysis(random_state=0))
     learned(pipeline, [0, 1]).rename({0: 3})
     assert_array_equal(pipeline.classes_, [1, 3])
 
@@ -804,7 +811,9 @@ def test_equal_samples_may_remain_of_the_only_class():
     assert_allclose(clf.class_counts_, [2.0])
 
 
-@pytest.mark.parametrize("model", [estimator(rank=None), FFNBClassifier(random_state=0)])
+@pytest.mark.parametrize(
+    "model", [estimator(rank=None), IncrementalDiscriminantAnalysis(random_state=0)]
+)
 def test_forget_samples_needs_exact_moments(model):
     clf = learned(model, [0, 1], [2])
     with unchanged(clf), pytest.raises(ValueError, match="rank=None and band_size=0"):

@@ -26,6 +26,7 @@ from ffnb_sklearn import (
     Bands,
     ContinualPipeline,
     FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
     TorchFeatureExtractor,
     class_incremental_tasks,
@@ -58,16 +59,16 @@ def pipeline_of(last):
 
 
 # The checks that scikit-learn 1.9 runs: 83 on a classifier that takes sample_weight and arrays of
-# other libraries, and 6 more on FFNBClassifier, because it is a transformer too. Its pipeline
+# other libraries, and 6 more on IncrementalDiscriminantAnalysis, because it is a transformer too. Its pipeline
 # takes no sample_weight by that name, so eight checks of the weights are left out there; the
 # extractor is a transformer alone.
 INSTANCES = {
-    "default": (FFNBClassifier(), 83 + 6),
+    "default": (IncrementalDiscriminantAnalysis(), 83 + 6),
     "trained bands": (FFNBClassifier(band_size=3), 83 + 6),
     "two layers": (FFNBClassifier(band_size=1, n_layers=2), 83 + 6),
-    "one-vs-all": (FFNBClassifier(classifier="ova"), 83 + 6),
+    "one-vs-all": (IncrementalDiscriminantAnalysis(classifier="ova"), 83 + 6),
     "bands only": (FFNBClassifier(band_size=1, skip_connection=False, shared_band_size=0), 83 + 6),
-    "class covariances": (FFNBClassifier(shrinkage=0), 83 + 6),
+    "class covariances": (IncrementalDiscriminantAnalysis(shrinkage=0), 83 + 6),
     "exact moments": (FFNBClassifier(band_size=1, rank=None, p=(0.5,), classes_per_task=1), 83 + 6),
     "fine-tuned": (
         FFNBClassifier(band_size=1, classes_per_task=1, bands=Bands(max_epochs=1)),
@@ -85,7 +86,7 @@ INSTANCES = {
     "extractor": (TorchFeatureExtractor(any_width), 47),
     "extractor in float64": (TorchFeatureExtractor(any_width, dtype="float64"), 47),
     "extractor, pretrained": (TorchFeatureExtractor(any_width, epochs=1), 48),
-    "pipeline": (pipeline_of(FFNBClassifier(random_state=0)), 54 + 6),
+    "pipeline": (pipeline_of(IncrementalDiscriminantAnalysis(random_state=0)), 54 + 6),
     "pipeline of GaussianNB": (pipeline_of(GaussianNB()), 54),
     "pipeline of SGDClassifier": (pipeline_of(SGDClassifier(random_state=0)), 54),
 }
@@ -173,7 +174,7 @@ def tasks():
 
 
 def small(**parameters):
-    return FFNBClassifier().set_params(
+    return IncrementalDiscriminantAnalysis().set_params(
         **{"band_size": 1, "shared_band_size": 50, "random_state": 0, **parameters}
     )
 

@@ -7,17 +7,23 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
-from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier, load, save
+from ffnb_sklearn import (
+    FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
+    NaiveIncrementalClassifier,
+    load,
+    save,
+)
 from tests.separated_classes import CODES, X, learned
 
 pytestmark = pytest.mark.cuda
 
 ESTIMATORS = {
-    "gaussian": FFNBClassifier(classifier="gaussian", random_state=0),
-    "ovo": FFNBClassifier(classifier="ovo", random_state=0),
-    "ova": FFNBClassifier(classifier="ova", random_state=0),
-    "without bands": FFNBClassifier(band_size=0, shared_band_size=0, random_state=0),
-    "full covariance": FFNBClassifier(rank=None, random_state=0),
+    "gaussian": IncrementalDiscriminantAnalysis(classifier="gaussian", random_state=0),
+    "ovo": IncrementalDiscriminantAnalysis(classifier="ovo", random_state=0),
+    "ova": IncrementalDiscriminantAnalysis(classifier="ova", random_state=0),
+    "without bands": IncrementalDiscriminantAnalysis(shared_band_size=0, random_state=0),
+    "full covariance": IncrementalDiscriminantAnalysis(rank=None, random_state=0),
     "as published": FFNBClassifier.as_published(p=2, random_state=0, bands__max_epochs=3),
     "naive": NaiveIncrementalClassifier(max_epochs=3, random_state=0),
 }
@@ -54,7 +60,7 @@ def test_files_move_between_devices(estimator, tmp_path):
 def test_sparse_rows():
     rows = sparse.csr_array(np.where(X > 3, X, 0.0))
     on_cpu, on_cuda = (
-        FFNBClassifier(band_size=0, shared_band_size=0, random_state=0, device=device).fit(
+        IncrementalDiscriminantAnalysis(shared_band_size=0, random_state=0, device=device).fit(
             rows, CODES
         )
         for device in ("cpu", "cuda")
@@ -63,7 +69,9 @@ def test_sparse_rows():
 
 
 def test_predictions_leave_the_memory_of_the_device_bounded():
-    model = FFNBClassifier(device="cuda", random_state=0, chunk_size=100).fit(X, CODES)
+    model = IncrementalDiscriminantAnalysis(device="cuda", random_state=0, chunk_size=100).fit(
+        X, CODES
+    )
     rows = np.tile(X, (50, 1))
     model.predict(rows)
     torch.cuda.reset_peak_memory_stats()
@@ -80,7 +88,10 @@ def test_background_classes_and_shares(head):
     priors = {0: 0.0, 1: 1.0, 2: 3.0}
     models = [
         learned(
-            FFNBClassifier(classifier=head, priors=priors, random_state=0, device=device), [0, 1, 2]
+            IncrementalDiscriminantAnalysis(
+                classifier=head, priors=priors, random_state=0, device=device
+            ),
+            [0, 1, 2],
         )
         for device in ("cpu", "cuda")
     ]
@@ -92,7 +103,11 @@ def test_background_classes_and_shares(head):
 
 
 def test_forgotten_samples():
-    model = learned(FFNBClassifier(rank=None, random_state=0, device="cuda"), [0, 1])
+    model = learned(
+        IncrementalDiscriminantAnalysis(rank=None, random_state=0, device="cuda"), [0, 1]
+    )
     model.forget_samples(X[:5], CODES[:5])
-    expected = FFNBClassifier(rank=None, random_state=0, device="cpu").fit(X[5:40], CODES[5:40])
+    expected = IncrementalDiscriminantAnalysis(rank=None, random_state=0, device="cpu").fit(
+        X[5:40], CODES[5:40]
+    )
     assert_same(model, expected)

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
-from ffnb_sklearn import FFNBClassifier, load, save
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, load, save
 from ffnb_sklearn.distributed import partial_fit_shards
 
 dask_array = pytest.importorskip("dask.array")
@@ -38,7 +38,7 @@ def samples(request):
 
 def blank(**parameters):
     """Return an estimator with default parameters, and others that are given."""
-    return FFNBClassifier(random_state=0, **parameters)
+    return IncrementalDiscriminantAnalysis(random_state=0, **parameters)
 
 
 def learned(X, y, calls, **parameters):

@@ -24,7 +24,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 
 from ffnb_sklearn import (
-    FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
     OpenSetClassifier,
     evaluate_prequential,
@@ -44,7 +44,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "user_guide" / "open_set.rst"
 
 def small(**parameters):
     """Return a classifier of few neurons."""
-    return FFNBClassifier(shared_band_size=10, random_state=0, **parameters)
+    return IncrementalDiscriminantAnalysis(shared_band_size=10, random_state=0, **parameters)
 
 
 def open_set(estimator=None, **parameters):
@@ -271,7 +271,9 @@ def test_samples_of_background_classes_are_unknown():
     digits, y = load_digits(return_X_y=True)
     train = np.arange(len(y)) % 2 == 0
     priors = {digit: float(digit != 3) for digit in range(10)}
-    clf = open_set(FFNBClassifier(random_state=0, priors=priors)).fit(digits[train], y[train])
+    clf = open_set(IncrementalDiscriminantAnalysis(random_state=0, priors=priors)).fit(
+        digits[train], y[train]
+    )
     predicted = clf.predict(digits[~train])
     labels = np.where(y[~train] == 3, -1, y[~train])
     assert unknown_recall(labels, predicted) > 0.95
@@ -281,7 +283,7 @@ def test_samples_of_background_classes_are_unknown():
     assert_allclose(probabilities.sum(axis=1), 1.0)
     assert_array_equal(clf.classes_[probabilities.argmax(axis=1)], predicted)
     # The share of each sample has the probability of its foreground, at equal priors, as a factor.
-    plain = open_set(FFNBClassifier(random_state=0)).fit(digits[train], y[train])
+    plain = open_set(IncrementalDiscriminantAnalysis(random_state=0)).fit(digits[train], y[train])
     foreground = 1.0 - plain.estimator_.predict_proba(digits[~train])[:, 3]
     values = left_out_scores(clf.estimator_._state)
     scores = clf.estimator_.score_samples(digits[~train])
@@ -439,7 +441,9 @@ def test_declared_labels_have_columns():
     ],
 )
 def test_an_estimator_without_left_out_scores_is_refused(estimator):
-    with pytest.raises(ValueError, match="estimator must be an FFNBClassifier, or a pipeline"):
+    with pytest.raises(
+        ValueError, match="estimator must be an IncrementalDiscriminantAnalysis, or a pipeline"
+    ):
         open_set(estimator).fit(X, CODES)
 
 

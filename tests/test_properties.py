@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_gaussian_quantiles
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core import prediction, scatter
 
 N_FEATURES, N_CLASSES = 8, 6
@@ -34,10 +34,10 @@ exact = pytest.mark.parametrize("params", EXACT.values(), ids=EXACT)
 
 
 def model(**params):
-    exact = {"band_size": 0, "shared_band_size": 20, "rank": None, "random_state": 0}
+    exact = {"shared_band_size": 20, "rank": None, "random_state": 0}
     # A repair of the columns would depend on the first task.
     exact |= {"scale": False}
-    return FFNBClassifier().set_params(**(exact | {"device": "cpu"} | params))
+    return IncrementalDiscriminantAnalysis().set_params(**(exact | {"device": "cpu"} | params))
 
 
 def learn(clf, parts):
@@ -413,8 +413,8 @@ def test_a_common_factor_changes_nothing_though_neurons_are_cosines(classifier, 
         {"band_size": 0},
         {"band_size": 1},
         {"band_size": 2, "n_layers": 2},
-        {"band_size": 0, "shrinkage": 0.0},
-        {"band_size": 0, "covariance": "identity"},
+        {"shrinkage": 0.0},
+        {"covariance": "identity"},
         {"band_size": 1, "classifier": "ova"},
         {"band_size": 1, "bands__activation": "sigmoid"},
     ],
@@ -522,4 +522,4 @@ def test_classes_of_one_sample_that_come_one_by_one(n_layers):
         plain = taught(1.0)
         for unit in (100.0, 1.0 + 2.0**-50):
             assert_allclose(taught(unit), plain, atol=1e-6)
-        assert_array_equal(plain.argmax(1), taught(1.0, band_size=0, n_layers=1).argmax(1))
+        assert_array_equal(plain.argmax(1), taught(1.0, n_layers=1).argmax(1))

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
-from ffnb_sklearn import FFNBClassifier, load, save
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, load, save
 from ffnb_sklearn.core import prediction
 
 DIGITS, LABELS = load_digits(return_X_y=True)
@@ -20,7 +20,9 @@ HEADS = ["gaussian", "ovo", "ova"]
 
 
 def classifier(**parameters):
-    return FFNBClassifier(**{"shared_band_size": 100, "random_state": 0, **parameters})
+    return IncrementalDiscriminantAnalysis(
+        **{"shared_band_size": 100, "random_state": 0, **parameters}
+    )
 
 
 def learned(n_samples, **parameters):

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from ffnb_sklearn import Bands, FFNBClassifier
+from ffnb_sklearn import Bands, FFNBClassifier, IncrementalDiscriminantAnalysis
 from ffnb_sklearn.baselines import (
     AnaCP,
     FeCAM,
@@ -99,7 +99,7 @@ class JointSVM(ClassifierMixin, BaseEstimator):
 
 def _ffnb(label, note, **parameters):
     def build(context):
-        return FFNBClassifier().set_params(
+        return IncrementalDiscriminantAnalysis().set_params(
             **parameters, random_state=context.seed, device=context.device
         )
 
@@ -130,7 +130,7 @@ METHODS = {
     "ffnb-ova": _ffnb("FFNB, one-vs-all", "classifier='ova'", classifier="ova"),
     "ffnb-bare": _ffnb(
         "FFNB, no neurons",
-        "band_size=0, shared_band_size=0: the inputs alone",
+        "shared_band_size=0: the inputs alone",
         band_size=0,
         shared_band_size=0,
     ),
@@ -224,7 +224,9 @@ def setting(text):
         raise ValueError(f"a setting is a list of name=value; got {text!r}") from None
     unknown = parameters.keys() - FFNBClassifier(bands=Bands()).get_params().keys()
     if call.args or not parameters or unknown:
-        raise ValueError(f"a setting names parameters of FFNBClassifier; got {text!r}")
+        raise ValueError(
+            f"a setting names parameters of IncrementalDiscriminantAnalysis; got {text!r}"
+        )
     return _ffnb(f"FFNB, {text}", text, **parameters)
 
 

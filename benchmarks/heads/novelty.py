@@ -27,7 +27,7 @@ from sklearn.preprocessing import normalize
 from benchmarks.lib.data import Split, read_features
 from benchmarks.lib.report import command_line, page, publish, run_limited, table
 from benchmarks.lib.sets import load_group
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core import prediction
 
 # Neighbour whose distance counts, or a tenth of the rows of the smallest class.
@@ -201,7 +201,7 @@ def run(options):
                 continue
             chosen = _some_of_each(case.y, n_rows)
             X, y = case.X[chosen], case.y[chosen]
-            clf = FFNBClassifier(novelty=True, random_state=0).fit(X, y)
+            clf = IncrementalDiscriminantAnalysis(novelty=True, random_state=0).fit(X, y)
             scores = ffnb_scores(clf, case.X_test)
             is_below = scores["score_samples"] < clf.novelty_threshold(_RATE)
             record = {"set": name, "case": case.name, "rows": n_rows or "all"}

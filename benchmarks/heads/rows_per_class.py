@@ -12,7 +12,7 @@ from sklearn.preprocessing import normalize
 
 from benchmarks.lib.report import command_line, page, publish, read_settings, run_limited, table
 from benchmarks.lib.sets import load_group
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.baselines import NearestClassMean
 
 SETS = {"cifar": "CIFAR-100", "fpha": "FPHA", "digits": "digits"}
@@ -20,7 +20,7 @@ SETS = {"cifar": "CIFAR-100", "fpha": "FPHA", "digits": "digits"}
 
 def ffnb(X, y, X_test, settings, seed):
     """Labels by FFNB."""
-    return FFNBClassifier(random_state=seed, **settings).fit(X, y).predict(X_test)
+    return IncrementalDiscriminantAnalysis(random_state=seed, **settings).fit(X, y).predict(X_test)
 
 
 def pooled(X, y, X_test, settings, seed):
@@ -89,7 +89,7 @@ def report(records, options, environment):
     notes = [
         "accuracy in percent: mean and standard deviation over the draws of the training rows, "
         f"seeds {', '.join(map(str, options.seeds))}",
-        f"FFNB: {FFNBClassifier(**read_settings(options.settings))}, random_state is the seed",
+        f"FFNB: {IncrementalDiscriminantAnalysis(**read_settings(options.settings))}, random_state is the seed",
         "CIFAR-100: 256 features of a ResNet; FPHA: 528 skeleton features, all its 11 to 17 rows "
         "a class in the column of 20 rows; digits: 64 pixels",
     ]

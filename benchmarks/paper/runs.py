@@ -22,7 +22,12 @@ from benchmarks.paper.data_sets import DEEP_P, held_out, load_splits, thin
 from benchmarks.paper.end_to_end import build_end_to_end, load_nodes
 from benchmarks.paper.softmax import SoftmaxOneVsAll
 from benchmarks.paper.tables import CLOSED
-from ffnb_sklearn import FFNBClassifier, class_incremental_tasks, evaluate_stream
+from ffnb_sklearn import (
+    FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
+    class_incremental_tasks,
+    evaluate_stream,
+)
 from ffnb_sklearn._base.bound import descent_bound
 from ffnb_sklearn.baselines import NaiveIncrementalClassifier
 from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
@@ -219,7 +224,7 @@ def build_model(row, mode, *, seed, device="cpu", quick=False):
     """Return the estimator of a row in a mode."""
     common = {"random_state": seed, "device": device}
     if row.model.startswith("default"):
-        return FFNBClassifier().set_params(**common)
+        return IncrementalDiscriminantAnalysis().set_params(**common)
     model = FFNBClassifier.as_published(**parameters_of(row, mode, quick), **common)
     if model.n_layers > 1 and isinstance(model.p, Integral):
         # Layers above the first are too narrow for the printed number.

@@ -30,11 +30,11 @@ from ffnb_sklearn.core.features.shared_band import SharedBand
 
 
 class SoftmaxOneVsAll(ClassifierMixin, BaseEstimator):
-    """The bands of an `FFNBClassifier` with one layer, and softmax outputs.
+    """The bands of an `IncrementalDiscriminantAnalysis` with one layer, and softmax outputs.
 
     Parameters
     ----------
-    estimator : FFNBClassifier
+    estimator : IncrementalDiscriminantAnalysis
         Gives the bands of each task in closed form, their null-space and the rate, momentum and
         batch size of the descent. It needs ``n_layers=1``, no shared band, no skip connection and
         an integer as `random_state`.

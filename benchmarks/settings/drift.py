@@ -13,7 +13,7 @@ from statistics import mean
 import numpy as np
 
 from benchmarks.lib.report import command_line, page, run_and_publish, table
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 
 COLUMNS = ["stream", "classifier", "accuracy %", "predicting and learning, s"]
 
@@ -69,7 +69,7 @@ def _arrays(samples):
 
 def decayed(factor, X, y, batch, seed):
     """Return the predictions of FFNB, whose past weighs a factor less after each batch."""
-    clf = FFNBClassifier(band_size=0, random_state=seed)
+    clf = IncrementalDiscriminantAnalysis(random_state=seed)
     found = []
     for start in range(0, len(X), batch):
         rows = slice(start, start + batch)

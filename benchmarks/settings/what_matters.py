@@ -20,7 +20,7 @@ from benchmarks.heads.methods import Context, Method
 from benchmarks.lib.data import Split
 from benchmarks.lib.report import command_line, page, publish, read_records, run_limited, table
 from benchmarks.lib.sets import Problem
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis
 
 # Title of the picture, and values.
 SETTINGS = {
@@ -66,7 +66,7 @@ def build(setting, value, context):
         return FFNBClassifier.as_published(**{"p": 0.8, **parameters}, bands__max_epochs=0)
     if setting == "shrinkage":
         parameters["epsilon"] = "auto" if value == "auto" else 0.1
-    return FFNBClassifier().set_params(**parameters)
+    return IncrementalDiscriminantAnalysis().set_params(**parameters)
 
 
 def run(options):

@@ -22,7 +22,7 @@ from sklearn.datasets import load_digits
 from benchmarks.lib.clock import alternate, seconds_of, state_megabytes
 from benchmarks.lib.report import command_line, page, read_settings, run_and_publish, table
 from benchmarks.lib.sets import load_group
-from ffnb_sklearn import FFNBClassifier, class_incremental_tasks, save
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, class_incremental_tasks, save
 
 STEPS = ["learning", "first prediction", "later prediction", "after one more sample"]
 SIZES = ["file MB", "pickle MB", "pickle after MB"]
@@ -84,7 +84,7 @@ def _never_rest():
 
 def one_round(X, y, parameters):
     """Return the seconds of each step, and the sizes in megabytes."""
-    clf = FFNBClassifier(random_state=0, **parameters)
+    clf = IncrementalDiscriminantAnalysis(random_state=0, **parameters)
     n_classes = len(np.unique(y))
     tasks = class_incremental_tasks(y, classes_per_task=max(2, n_classes // 10))
 

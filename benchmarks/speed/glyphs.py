@@ -16,7 +16,7 @@ from sklearn.preprocessing import normalize
 
 from benchmarks.lib.clock import processor_timed, state_megabytes
 from benchmarks.lib.report import table
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.baselines import NearestClassMean, StreamingLDA
 
 SIDE = 32
@@ -71,8 +71,10 @@ class NeighbourIndex(CosineNeighbours):
 
 
 CLASSIFIERS = {
-    "FFNB": lambda: FFNBClassifier(random_state=0),
-    "FFNB, shared_band_size=0": lambda: FFNBClassifier(shared_band_size=0, random_state=0),
+    "FFNB": lambda: IncrementalDiscriminantAnalysis(random_state=0),
+    "FFNB, shared_band_size=0": lambda: IncrementalDiscriminantAnalysis(
+        shared_band_size=0, random_state=0
+    ),
     "nearest mean": NearestClassMean,
     "streaming LDA": StreamingLDA,
     "cosine 1-NN": CosineNeighbours,

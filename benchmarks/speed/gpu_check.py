@@ -19,7 +19,7 @@ from benchmarks.lib.clock import seconds_of, timed
 from benchmarks.lib.data import read_arrays
 from benchmarks.lib.report import command_line, environment_lines, limited
 from benchmarks.speed.many_classes import GaussianStream
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +52,7 @@ def learn(estimator, X, y, tasks):
 
 def measure_stream(X, y, test, tasks, device, sizes, **parameters):
     """Return the seconds of each step on one device, and the predicted labels."""
-    estimator = FFNBClassifier(random_state=0, device=device, **parameters)
+    estimator = IncrementalDiscriminantAnalysis(random_state=0, device=device, **parameters)
     is_cuda = device.startswith("cuda")
     if is_cuda:
         torch.cuda.reset_peak_memory_stats()

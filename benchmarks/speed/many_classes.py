@@ -24,7 +24,7 @@ from benchmarks.lib.clock import (
 )
 from benchmarks.lib.report import command_line, environment_lines, limited, page, publish, table
 from benchmarks.speed import glyphs
-from ffnb_sklearn import FFNBClassifier, save
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, save
 
 N_SHARED_AXES = 96
 N_CLASS_AXES = 8
@@ -76,7 +76,7 @@ def build(options):
         "rank": options.rank,
     }
     given = {name: value for name, value in chosen.items() if value is not None}
-    return FFNBClassifier(random_state=0, device=options.device, **given)
+    return IncrementalDiscriminantAnalysis(random_state=0, device=options.device, **given)
 
 
 def read_stream(text):

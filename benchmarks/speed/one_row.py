@@ -23,7 +23,7 @@ from sklearn.datasets import load_digits, make_blobs, make_classification
 from sklearn.naive_bayes import GaussianNB
 
 from benchmarks.lib.report import command_line, page, read_settings, run_and_publish, table
-from ffnb_sklearn import FFNBClassifier, evaluate_prequential
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, evaluate_prequential
 from ffnb_sklearn.exceptions import ColumnUnitsWarning
 
 COLUMNS = ["stream", "classifier", "accuracy %", "rows/s", "ms per row", "of it learning %", "MB"]
@@ -198,7 +198,7 @@ RIVER = {
 
 def wrapped(parameters, classes, seed):
     """Return FFNB in the wrapper that makes it a classifier of river."""
-    model = FFNBClassifier(random_state=seed, **parameters)
+    model = IncrementalDiscriminantAnalysis(random_state=seed, **parameters)
     return river("compat").convert_sklearn_to_river(model, classes=classes)
 
 
@@ -207,7 +207,7 @@ def classifiers(stream, y, seed, options):
     found = {}
     for parameters in options.settings:
         name = ", ".join(["FFNB", *(f"{key}={value}" for key, value in parameters.items())])
-        ffnb = FFNBClassifier(random_state=seed, **parameters)
+        ffnb = IncrementalDiscriminantAnalysis(random_state=seed, **parameters)
         found[name] = ffnb
         if stream == "drift":
             for factor in options.factors:

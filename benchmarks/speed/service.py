@@ -18,7 +18,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from benchmarks.lib.report import command_line, page, read_settings, run_and_publish, table
 from benchmarks.speed.first_prediction import gaussian_rows
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 
 # Number of rows that are only compared.
 N_COMPARED = 500
@@ -56,7 +56,7 @@ def seconds_of_naive_bayes(X, y, first, n_rows):
 
 def stream(X, y, first, n_rows, parameters, seed):
     """Return the median times of the steps, and the shares of equal and of right labels."""
-    model = FFNBClassifier(random_state=seed, **parameters)
+    model = IncrementalDiscriminantAnalysis(random_state=seed, **parameters)
     model.partial_fit(X[:first], y[:first]).solve()
     seconds = {name: [] for name in STEPS}
     equal, right, right_anew = [], [], []

@@ -13,7 +13,7 @@ STEPS = [
     ("Fewer than five rows\na class?", "NearestClassMean\n(rows of unit length)"),
     ("Must the state stay below\na tenth of a megabyte?", "StreamingLDA"),
 ]
-LAST = "FFNBClassifier"
+LAST = "IncrementalDiscriminantAnalysis"
 
 
 def draw_decision_map():

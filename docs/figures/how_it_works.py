@@ -5,7 +5,7 @@ import numpy as np
 from matplotlib.patches import Ellipse
 from sklearn.datasets import load_digits, load_iris
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis
 
 COLORS = ["tab:blue", "tab:orange", "tab:green"]
 # Standard deviations that an ellipse encloses, about nine rows in ten.
@@ -75,7 +75,7 @@ def draw_moments():
 
 def draw_neurons():
     """Draw three shared neurons as functions of the two columns."""
-    clf = FFNBClassifier(random_state=0).fit(X, y)
+    clf = IncrementalDiscriminantAnalysis(random_state=0).fit(X, y)
     figure, panels = make_panels(3)
     plane = np.stack(np.meshgrid(np.linspace(0.4, 7.4, 120), np.linspace(-0.3, 3.0, 120)), axis=-1)
     features = clf.transform(plane.reshape(-1, 2))
@@ -95,7 +95,9 @@ def draw_shrinkage():
     _, panels = make_panels(2)
     for panel, n_samples in zip(panels, (10, 50), strict=True):
         chosen = np.concatenate([np.flatnonzero(y == label)[:n_samples] for label in range(3)])
-        clf = FFNBClassifier(shared_band_size=0, random_state=0).fit(X[chosen], y[chosen])
+        clf = IncrementalDiscriminantAnalysis(shared_band_size=0, random_state=0).fit(
+            X[chosen], y[chosen]
+        )
         clf.predict(X)
         covariances = [np.cov(X[chosen][y[chosen] == label].T) for label in range(3)]
         pooled = np.mean(covariances, axis=0)
@@ -111,7 +113,7 @@ def draw_shrinkage():
 def draw_answers():
     """Draw the class regions after each task."""
     _, panels = make_panels(2)
-    clf = FFNBClassifier(random_state=0)
+    clf = IncrementalDiscriminantAnalysis(random_state=0)
     plane = np.stack(np.meshgrid(np.linspace(0.4, 7.4, 200), np.linspace(-0.3, 3.0, 200)), axis=-1)
     colors = np.array([plt.matplotlib.colors.to_rgb(color) for color in COLORS])
     tasks = ([0, 1], [2])

@@ -428,10 +428,9 @@ class FFNBClassifier(BaseDiscriminantClassifier):
 
     def _tasks_of_fit(self, y):
         """Return the numbers of the samples of each task of `fit`."""
-        if self.classes_per_task is None:
-            tasks = [slice(None)]
-        else:
-            tasks = class_incremental_tasks(y, classes_per_task=self.classes_per_task)
+        tasks: list[Any] = [slice(None)]
+        if self.classes_per_task is not None:
+            tasks[:] = class_incremental_tasks(y, classes_per_task=self.classes_per_task)
         if len(tasks) == 1:
             warn_of_one_task(self)
         return tasks

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from torch import nn
 from torch.utils.data import Dataset
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.backbones import (
     ConvNet,
     MirrorShift,
@@ -337,7 +337,7 @@ def test_images_of_another_kind_or_size_are_refused():
 
 @pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
 def test_before_a_classifier_in_a_search():
-    pipe = make_continual_pipeline(layered(), FFNBClassifier(random_state=0))
+    pipe = make_continual_pipeline(layered(), IncrementalDiscriminantAnalysis(random_state=0))
     pipe.partial_fit(list(IMAGES[:20]), Y[:20]).partial_fit(IMAGES[20:], Y[20:])
     assert pipe.predict(list(IMAGES)).shape == (40,)
     grid = {"torchfeatureextractor__layers": [None, ["2", "4"]]}

@@ -18,7 +18,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 
 N_FEATURES = 6
 
@@ -36,7 +36,7 @@ X, Y = samples([2, 3], seed=1)
 
 def estimator(**parameters):
     values = {"band_size": 1, "shared_band_size": 10, "random_state": 0, **parameters}
-    return FFNBClassifier().set_params(**values)
+    return IncrementalDiscriminantAnalysis().set_params(**values)
 
 
 @dataclass(frozen=True)

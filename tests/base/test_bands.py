@@ -9,25 +9,36 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import ffnb_sklearn
-from ffnb_sklearn import Bands, FFNBClassifier, make_continual_pipeline
+from ffnb_sklearn import (
+    Bands,
+    FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
+    make_continual_pipeline,
+)
 from tests.separated_classes import CODES, X
 
 SMALL = {"band_size": 1, "shared_band_size": 5, "random_state": 0}
 
 
 def by_set_params():
-    return FFNBClassifier(**SMALL).set_params(bands__activation="tanh", bands__gamma=1.0)
+    return IncrementalDiscriminantAnalysis(**SMALL).set_params(
+        bands__activation="tanh", bands__gamma=1.0
+    )
 
 
 def by_pipeline():
-    pipe = make_continual_pipeline(FFNBClassifier(**SMALL))
+    pipe = make_continual_pipeline(IncrementalDiscriminantAnalysis(**SMALL))
     names = {f"ffnbclassifier__bands__{name}": value for name, value in OPTIONS.items()}
     return pipe.set_params(**names)
 
 
 def by_grid():
     grid = {f"bands__{name}": [value] for name, value in OPTIONS.items()}
-    return GridSearchCV(FFNBClassifier(**SMALL), grid, cv=2).fit(X, CODES).best_estimator_
+    return (
+        GridSearchCV(IncrementalDiscriminantAnalysis(**SMALL), grid, cv=2)
+        .fit(X, CODES)
+        .best_estimator_
+    )
 
 
 OPTIONS = {"activation": "tanh", "gamma": 1.0}
@@ -49,7 +60,7 @@ def test_options_are_set_by_name(route, method):
     found = clone(ROUTES[route]())
     scores = [getattr(one, method)(X, CODES).decision_function(X) for one in (found, expected)]
     assert_array_equal(*scores)
-    plain = getattr(FFNBClassifier(**SMALL), method)(X, CODES).decision_function(X)
+    plain = getattr(IncrementalDiscriminantAnalysis(**SMALL), method)(X, CODES).decision_function(X)
     assert np.abs(plain - scores[0]).max() > 1e-9
 
 
@@ -59,23 +70,25 @@ def test_options_are_set_by_name_in_the_published_model():
 
 
 def test_no_estimator_changes_the_defaults():
-    FFNBClassifier().set_params(bands__gamma=5.0)
-    assert FFNBClassifier().set_params(bands__max_epochs=1).bands.gamma == 0.1
+    IncrementalDiscriminantAnalysis().set_params(bands__gamma=5.0)
+    assert IncrementalDiscriminantAnalysis().set_params(bands__max_epochs=1).bands.gamma == 0.1
 
 
 @pytest.mark.parametrize("bands", ["multi", {"gamma": 1.0}, Bands])
 def test_another_object_is_refused_by_every_call(bands):
-    model = FFNBClassifier(**SMALL).fit(X, CODES)
+    model = IncrementalDiscriminantAnalysis(**SMALL).fit(X, CODES)
     scores = model.decision_function(X)
     model.set_params(bands=bands)
     for call in (model.predict, model.transform, lambda X: model.partial_fit(X, CODES)):
-        with pytest.raises(ValueError, match="The 'bands' parameter of FFNBClassifier must be"):
+        with pytest.raises(
+            ValueError, match="The 'bands' parameter of IncrementalDiscriminantAnalysis must be"
+        ):
             call(X)
     assert_array_equal(model.set_params(bands=None).decision_function(X), scores)
 
 
 def test_the_constructor_and_the_package_have_few_names():
-    names = list(inspect.signature(FFNBClassifier).parameters)
+    names = list(inspect.signature(IncrementalDiscriminantAnalysis).parameters)
     assert names == [
         *("classes_per_task", "shared_band_size", "band_size", "p", "n_layers", "bands"),
         *("skip_connection", "classifier", "covariance", "shrinkage", "epsilon", "rank"),

@@ -7,7 +7,11 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier, class_incremental_tasks
+from ffnb_sklearn import (
+    IncrementalDiscriminantAnalysis,
+    NaiveIncrementalClassifier,
+    class_incremental_tasks,
+)
 from ffnb_sklearn.core import learning, prediction
 from tests.separated_classes import (
     CODES,
@@ -25,7 +29,7 @@ N_SHARED = 10
 
 
 def estimator(**parameters):
-    return FFNBClassifier().set_params(
+    return IncrementalDiscriminantAnalysis().set_params(
         **{"band_size": 1, "shared_band_size": N_SHARED, "random_state": 0, **parameters}
     )
 
@@ -73,7 +77,7 @@ def test_labels_in_any_order_give_what_codes_give(make, tasks, labels):
 
 
 def test_a_label_that_arrives_later_and_sorts_first_moves_the_columns():
-    model = learned(estimator(classifier="ovo", shrinkage=0.0, band_size=0), [3, 4])
+    model = learned(estimator(classifier="ovo", shrinkage=0.0), [3, 4])
     before = model.decision_function(X)
     learned(model, [1])
     assert_array_equal(model.classes_, [1, 3, 4])
@@ -304,7 +308,7 @@ def test_columns_of_transform_never_change(parameters):
 
 def test_names_of_the_features():
     pandas = pytest.importorskip("pandas")
-    model = estimator(band_size=0, skip_connection=False, shared_band_size=3)
+    model = estimator(skip_connection=False, shared_band_size=3)
     frame = pandas.DataFrame(X, columns=list("abcdef"))
     model.partial_fit(frame[:60], CODES[:60])
     assert list(model.feature_names_in_) == list("abcdef")
@@ -353,7 +357,7 @@ def test_the_device_is_chosen_at_each_call(monkeypatch, make):
     ("parameters", "n_parameters"),
     [
         # Per pair of classes a plane over the features seen, and its offset.
-        ({"band_size": 0, "shared_band_size": 0}, 3 * (6 + 1)),
+        ({"shared_band_size": 0}, 3 * (6 + 1)),
         # Shared band of 10 neurons with 6 weights each, two of them with a bias.
         ({"band_size": 0}, 10 * 6 + 2 + 3 * (16 + 1)),
         # A neuron for each of three classes.
@@ -383,7 +387,7 @@ def test_attributes_of_tasks():
     assert model.n_features_in_ == N_FEATURES
     assert learned(estimator(bands__null_space=False), [0], [1]).null_space_dims_ == [(6,), (6,)]
     with pytest.raises(AttributeError, match="set band_size to a positive number"):
-        learned(estimator(band_size=0), [0], [1]).null_space_dims_  # noqa: B018
+        learned(estimator(), [0], [1]).null_space_dims_  # noqa: B018
     # A second layer of three inputs, two of which are kept.
     two = learned(estimator(n_layers=2, p=(1, 2)), [0, 1, 2], [3])
     assert two.null_space_dims_[0] == (6, 3)
@@ -397,7 +401,7 @@ def test_attributes_of_earlier_tasks_are_not_changed_in_place():
 
 
 def test_automatic_width_of_the_shared_band():
-    model = learned(estimator(shared_band_size="auto", band_size=0), [0, 1])
+    model = learned(estimator(shared_band_size="auto"), [0, 1])
     assert model.transform(X).shape[1] == 6 + 500
 
 

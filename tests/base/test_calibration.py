@@ -6,7 +6,7 @@ from scipy.special import log_softmax
 from sklearn.datasets import load_digits, make_classification
 from sklearn.model_selection import train_test_split
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 
 
 def digits(n_rows):
@@ -41,7 +41,9 @@ def log_loss(logs, y):
 )
 def test_no_other_temperature_is_much_better(samples, n_rows, parameters):
     X, X_new, y, y_new = samples(n_rows)
-    clf = FFNBClassifier(random_state=0, shared_band_size=300, **parameters).fit(X, y)
+    clf = IncrementalDiscriminantAnalysis(random_state=0, shared_band_size=300, **parameters).fit(
+        X, y
+    )
 
     logs = clf.predict_log_proba(X_new)
 
@@ -55,7 +57,7 @@ def test_no_other_temperature_is_much_better(samples, n_rows, parameters):
 def test_large_classes_are_as_sure_as_they_are_right(shared_data):
     with np.load(shared_data / "tables.npz") as tables:
         X, y, train = (tables[f"satimage_{name}"] for name in ("X", "y", "train"))
-    clf = FFNBClassifier(random_state=0).fit(X[train], y[train])
+    clf = IncrementalDiscriminantAnalysis(random_state=0).fit(X[train], y[train])
 
     logs = clf.predict_log_proba(X[~train])
 

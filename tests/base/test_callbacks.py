@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ffnb_sklearn import FFNBClassifier, load, save
+from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis, load, save
 from ffnb_sklearn._base import callbacks
 from ffnb_sklearn.baselines import NaiveIncrementalClassifier
 from ffnb_sklearn.exceptions import ConcurrentLearningError
@@ -34,14 +34,14 @@ N_EPOCHS = 2
 
 def estimator(**parameters):
     """Return a classifier that trains bands for two epochs."""
-    return FFNBClassifier(random_state=0, shared_band_size=10).set_params(
+    return IncrementalDiscriminantAnalysis(random_state=0, shared_band_size=10).set_params(
         **{"band_size": 1, "bands__max_epochs": N_EPOCHS, **parameters}
     )
 
 
 def untuned():
     """Return a classifier without trained bands."""
-    return FFNBClassifier(random_state=0, shared_band_size=10)
+    return IncrementalDiscriminantAnalysis(random_state=0, shared_band_size=10)
 
 
 def naive(**parameters):
@@ -194,7 +194,9 @@ def test_script_of_the_guide_draws_a_bar_for_each_task(capsys):
     )
     exec(textwrap.dedent(script), {})
     bars = [line.split("━")[0].strip() for line in capsys.readouterr().out.splitlines()]
-    assert bars == [f"FFNBClassifier - {task}" for task in ("fit", "task #0", "task #1")]
+    assert bars == [
+        f"IncrementalDiscriminantAnalysis - {task}" for task in ("fit", "task #0", "task #1")
+    ]
 
 
 # ---- copies and files
@@ -248,7 +250,9 @@ def test_pipeline_passes_its_callbacks_on():
 
 def test_search_passes_its_callbacks_on():
     monitor = callback.ScoringMonitor(scoring="accuracy")
-    search = GridSearchCV(FFNBClassifier(random_state=0), {"rank": [4, None]}, cv=2)
+    search = GridSearchCV(
+        IncrementalDiscriminantAnalysis(random_state=0), {"rank": [4, None]}, cv=2
+    )
     search.estimator.set_callbacks(monitor)
     search.fit(X, CODES)
     scores = [row["accuracy"] for run in monitor.get_logs("all") for row in run.data]

@@ -9,7 +9,7 @@ import torch
 from numpy.testing import assert_array_equal
 from torch import nn
 
-from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, NaiveIncrementalClassifier
 from ffnb_sklearn.backbones import FlipCrop, Jitter, SkeletonGCN, TorchFeatureExtractor
 from tests.separated_classes import CODES, X, learned
 
@@ -44,7 +44,9 @@ def test_of_the_classifier(parameters, meta_device):
     def outcome():
         defaults = {"band_size": 1, "shared_band_size": 10, "random_state": 0, "device": "cpu"}
         settings = {**defaults, **parameters}
-        model = learned(FFNBClassifier().set_params(**settings), [0, 1], [2, 3], [0, 4])
+        model = learned(
+            IncrementalDiscriminantAnalysis().set_params(**settings), [0, 1], [2, 3], [0, 4]
+        )
         model.forget([1])
         assert {one.device.type for one in model.to_torch().buffers()} == {"cpu"}
         return model.decision_function(X), model.transform(X), model.predict(X)

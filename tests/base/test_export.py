@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.datasets import make_classification
 from torch import nn
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core.heads import HEADS
 
 # Six classes that overlap, far enough from zero and from each other in unit to be repaired.
@@ -28,7 +28,9 @@ TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
 
 def learned(**parameters):
     """Estimator that has learned six classes in two tasks, the higher numbers first."""
-    model = FFNBClassifier(random_state=0, shared_band_size=60).set_params(**parameters)
+    model = IncrementalDiscriminantAnalysis(random_state=0, shared_band_size=60).set_params(
+        **parameters
+    )
     for task in ([2, 3, 4, 5], [0, 1]):
         now = np.isin(Y, task)
         model.partial_fit(X[now], NAMES[now])
@@ -46,7 +48,7 @@ CASES = [
     {"priors": {name: 1.0 + 9.0 * (name == "a") for name in "abcxyz"}, "classifier": "ova"},
     {"n_layers": 2, "band_size": 2, "bands__activation": "tanh"},
     {"skip_connection": False, "band_size": 1, "bands__batch_norm": True},
-    {"shared_band_size": 0, "band_size": 0, "shrinkage": 1.0},
+    {"shared_band_size": 0, "shrinkage": 1.0},
     {"shared_band_size": 400, "scale": True},
     {"scale": False, "covariance": "identity"},
 ]
@@ -71,7 +73,7 @@ def test_a_module_gives_the_scores_labels_and_probabilities_of_the_estimator(par
 
 def test_two_labels_have_two_scores_and_declared_labels_none():
     now = np.isin(Y, [1, 2])
-    model = FFNBClassifier(random_state=0).fit(X[now], Y[now])
+    model = IncrementalDiscriminantAnalysis(random_state=0).fit(X[now], Y[now])
     scores = run(model.to_torch("float64"), NEW, "float64")
     half = 0.5 * (scores[:, 1] - scores[:, 0])
     assert_allclose(half, model.decision_function(NEW), atol=1e-10)
@@ -101,7 +103,7 @@ def test_a_network_and_its_head_are_exported_saved_and_loaded(head):
     images += torch.tensor(labels)[:, None, None, None]
     with torch.inference_mode():
         features = network(images)
-    model = FFNBClassifier(random_state=0, classifier=head).fit(features, labels)
+    model = IncrementalDiscriminantAnalysis(random_state=0, classifier=head).fit(features, labels)
     whole = nn.Sequential(network, model.to_torch())
     batch = {0: torch.export.Dim("batch")}
     program = torch.export.export(whole, (images[:3],), dynamic_shapes=(batch,))
@@ -183,7 +185,9 @@ def test_rows_of_any_unit_have_labels_in_single_precision(head, unit):
     rows = (unit * (NEW[:1000] - X.mean(axis=0))).astype(np.float32)
     # Rows like all that were learned, and rows of another unit.
     for scale in (unit, 1.0):
-        model = FFNBClassifier(random_state=0, classifier=head, shared_band_size=200)
+        model = IncrementalDiscriminantAnalysis(
+            random_state=0, classifier=head, shared_band_size=200
+        )
         model.fit(scale * centred, NAMES)
         module = model.to_torch()
         with torch.inference_mode():
@@ -202,7 +206,7 @@ def test_rows_of_any_unit_have_labels_in_single_precision(head, unit):
 @pytest.mark.parametrize("exporter", EXPORTERS)
 def test_onnx_has_labels_of_rows_of_any_unit(exporter, tmp_path):
     centred = X - X.mean(axis=0)
-    model = FFNBClassifier(random_state=0).fit(centred, NAMES)
+    model = IncrementalDiscriminantAnalysis(random_state=0).fit(centred, NAMES)
     module = model.to_torch()
     example = torch.tensor(centred[:1], dtype=torch.float32)
     session = exported(module, example, exporter, tmp_path / "head.onnx")
@@ -215,7 +219,7 @@ def test_onnx_has_labels_of_rows_of_any_unit(exporter, tmp_path):
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("unit", [1e-60, 1e60])
 def test_numbers_beyond_single_precision_are_refused(head, unit):
-    model = FFNBClassifier(random_state=0, classifier=head).fit(unit * X, NAMES)
+    model = IncrementalDiscriminantAnalysis(random_state=0, classifier=head).fit(unit * X, NAMES)
     with pytest.raises(ValueError, match=r"to_torch needs dtype='float64' .* range of float32"):
         model.to_torch()
     scores = run(model.to_torch("float64"), unit * NEW[:100], "float64")
@@ -227,10 +231,10 @@ def test_what_cannot_be_a_module_is_refused_by_name():
         learned().to_torch("half")
     rows = sparse.random_array((40, 3000), density=0.01, rng=0, format="csr")
     for shared in ("auto", 5):
-        model = FFNBClassifier(shared_band_size=shared, random_state=0)
+        model = IncrementalDiscriminantAnalysis(shared_band_size=shared, random_state=0)
         model.fit(rows, np.arange(40) % 2)
         with pytest.raises(ValueError, match=r"to_torch .* got sparse samples of 3000 features"):
             model.to_torch()
-    narrow = FFNBClassifier(random_state=0).fit(rows[:, :200], np.arange(40) % 2)
+    narrow = IncrementalDiscriminantAnalysis(random_state=0).fit(rows[:, :200], np.arange(40) % 2)
     scores = run(narrow.to_torch("float64"), rows[:, :200].toarray(), "float64")
     assert_array_equal(scores.argmax(1), narrow.predict(rows[:, :200]))

@@ -15,7 +15,13 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from benchmarks.lib.sets import load_group
-from ffnb_sklearn import FFNBClassifier, load, make_continual_pipeline, partial_fit_shards, save
+from ffnb_sklearn import (
+    IncrementalDiscriminantAnalysis,
+    load,
+    make_continual_pipeline,
+    partial_fit_shards,
+    save,
+)
 from ffnb_sklearn.core import left_out as left_out_module
 from ffnb_sklearn.core import prediction
 from tests.separated_classes import CODES, N_FEATURES, X, learned, of
@@ -25,7 +31,9 @@ PAIRS = [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]
 
 
 def estimator(**parameters):
-    return FFNBClassifier().set_params(**{"shared_band_size": 10, "random_state": 0, **parameters})
+    return IncrementalDiscriminantAnalysis().set_params(
+        **{"shared_band_size": 10, "random_state": 0, **parameters}
+    )
 
 
 def wide(rows):
@@ -53,7 +61,7 @@ def novelty_auroc(model, new):
 
 
 def test_left_out_digits():
-    areas = [novelty_auroc(FFNBClassifier(random_state=0), pair) for pair in PAIRS]
+    areas = [novelty_auroc(IncrementalDiscriminantAnalysis(random_state=0), pair) for pair in PAIRS]
     assert np.mean(areas) >= 0.98
     assert min(areas) >= 0.97
 
@@ -72,7 +80,7 @@ def test_the_score_is_near_the_better_of_its_parts_on_tables(name, shared_data):
     areas = []
     for unseen in np.unique(split.y):
         seen = split.y != unseen
-        model = FFNBClassifier(random_state=0).fit(split.X[seen], split.y[seen])
+        model = IncrementalDiscriminantAnalysis(random_state=0).fit(split.X[seen], split.y[seen])
         scores = model.score_samples(split.X_test), *parts(model, split.X_test)
         areas.append([roc_auc_score(split.y_test != unseen, values) for values in scores])
     area, by_distance, by_probability = np.mean(areas, axis=0)
@@ -102,11 +110,14 @@ def test_the_probabilities_count_as_much_as_the_classes_overlap():
 
 @pytest.mark.parametrize("head", ["ovo", "ova"])
 def test_every_classifier_has_scores(head):
-    assert novelty_auroc(FFNBClassifier(classifier=head, random_state=0), (4, 5)) > 0.95
+    assert (
+        novelty_auroc(IncrementalDiscriminantAnalysis(classifier=head, random_state=0), (4, 5))
+        > 0.95
+    )
 
 
 def test_it_is_the_ratio_of_two_distances_over_the_norm_of_the_probabilities():
-    plain = {"shared_band_size": 0, "band_size": 0, "rank": None}
+    plain = {"shared_band_size": 0, "rank": None}
     rows = overlapping()
     model = estimator(shrinkage=0.3, epsilon=0.2, **plain).fit(rows, CODES)
     members = np.split(rows, 8)
@@ -174,7 +185,7 @@ def test_one_class_and_one_sample():
 
 
 def test_scores_follow_what_is_learned_and_forgotten_and_not_the_priors():
-    model = learned(estimator(band_size=0), [0, 1])
+    model = learned(estimator(), [0, 1])
     before = model.score_samples(X)
     assert_array_equal(model.set_params(priors="empirical").score_samples(X), before)
     learned(model, [2])
@@ -193,14 +204,16 @@ def test_chunks_subsets_and_pipelines_give_the_same():
 
 
 def test_another_number_of_features_is_refused():
-    with pytest.raises(ValueError, match="X has 2 features, but FFNBClassifier is expecting 6"):
+    with pytest.raises(
+        ValueError, match="X has 2 features, but IncrementalDiscriminantAnalysis is expecting 6"
+    ):
         learned(estimator(), [0, 1]).score_samples(X[:, :2])
 
 
 @pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
 def test_rounding_leaves_no_likeness_positive():
     # Every sample is the mean of a class of its own, at a distance of zero but for rounding.
-    model = estimator(shared_band_size=0, band_size=0).fit(1e3 + X, np.arange(len(X)))
+    model = estimator(shared_band_size=0).fit(1e3 + X, np.arange(len(X)))
     scores = model.score_samples(1e3 + X)
     assert (scores <= 0.0).all()
     assert_allclose(scores, 0.0, atol=1e-6)
@@ -209,7 +222,7 @@ def test_rounding_leaves_no_likeness_positive():
 @pytest.mark.parametrize("pairs", [[range(10)], PAIRS], ids=["at once", "in five tasks"])
 def test_a_threshold_has_about_its_rate_of_false_alarms(pairs):
     A, B, a, _ = DIGITS
-    model = FFNBClassifier(shared_band_size=200, band_size=0, novelty=True, random_state=0)
+    model = IncrementalDiscriminantAnalysis(shared_band_size=200, novelty=True, random_state=0)
     for pair in pairs:
         model.partial_fit(A[np.isin(a, pair)], a[np.isin(a, pair)])
     scores = model.score_samples(B)
@@ -305,7 +318,7 @@ def test_left_out_scores_follow_from_moments_without_the_samples(covariance):
 
 
 def test_the_threshold_counts_classes_by_priors_and_by_the_samples_learned_then():
-    model = learned(estimator(band_size=0, novelty=True), [0, 1], [2])
+    model = learned(estimator(novelty=True), [0, 1], [2])
     values = np.concatenate(left_out(model))
     weights = np.repeat([16.0, 16.0, 81.0], 20)
 
@@ -335,7 +348,7 @@ def test_what_was_solved_for_the_scores_serves_the_first_prediction():
 
 def test_quantiles_are_kept_of_many_samples():
     Y = np.random.default_rng(0).standard_normal((150, 3))
-    model = estimator(band_size=0, novelty=True).fit(Y, np.zeros(150))
+    model = estimator(novelty=True).fit(Y, np.zeros(150))
     (values,) = left_out(model)
     assert len(values) == 100
     rate = np.mean(model.score_samples(Y) < model.novelty_threshold(0.1))
@@ -349,7 +362,7 @@ def test_quantiles_are_kept_of_many_samples():
 
 
 def test_left_out_scores_follow_their_classes():
-    parameters = {"band_size": 0, "novelty": True}
+    parameters = {"novelty": True}
     model = learned(estimator(**parameters), [0, 1], [2])
     first, second, third = left_out(model)
     # Other samples of class 1.
@@ -362,14 +375,14 @@ def test_left_out_scores_follow_their_classes():
     model.forget(0)
     assert_array_equal(left_out(model)[1], third)
     # The other model may have left no sample out.
-    mixed = learned(estimator(band_size=0), [4]).merge(other)
+    mixed = learned(estimator(), [4]).merge(other)
     assert [len(values) for values in left_out(mixed)] == [20, 20]
     # A merge without left-out samples has none.
     assert left_out(learned(estimator(), [0]).merge(learned(estimator(), [1]))) == []
 
 
 def test_classes_that_were_learned_without_left_out_samples_play_no_part():
-    model = learned(estimator(band_size=0, novelty=True), [0, 1])
+    model = learned(estimator(novelty=True), [0, 1])
     threshold = model.novelty_threshold(0.3)
     learned(model.set_params(novelty=False), [2], [3])
     assert model.novelty_threshold(0.3) == threshold
@@ -387,7 +400,7 @@ def test_a_single_sample_of_a_new_class_is_not_left_out():
 
 
 def test_classes_that_lose_samples_lose_their_left_out_scores():
-    model = learned(estimator(band_size=0, rank=None, novelty=True), [0, 1], [2])
+    model = learned(estimator(rank=None, novelty=True), [0, 1], [2])
     first, _, third = left_out(model)
     model.forget_samples(X[20:22], CODES[20:22])
     assert_array_equal(left_out(model)[0], first)
@@ -405,9 +418,9 @@ def test_classes_that_lose_samples_lose_their_left_out_scores():
 def test_sample_weights_count():
     weights = np.ones(40)
     weights[20:] = np.arange(20)
-    model = estimator(band_size=0, novelty=True).fit(X[:40], CODES[:40], sample_weight=weights)
+    model = estimator(novelty=True).fit(X[:40], CODES[:40], sample_weight=weights)
     assert [len(values) for values in left_out(model)] == [20, 19]
-    plain = estimator(band_size=0, novelty=True).fit(X[:40], CODES[:40])
+    plain = estimator(novelty=True).fit(X[:40], CODES[:40])
     assert model.novelty_threshold(0.2) != plain.novelty_threshold(0.2)
 
 
@@ -424,7 +437,9 @@ def test_rows_that_occur_five_times_are_left_out_together(form):
     A, B, a, _ = DIGITS
     A, a = A[:500], a[:500]
     parameters = {"shared_band_size": 0, "novelty": True, "random_state": 0}
-    model = FFNBClassifier(**parameters).fit(form(np.tile(A, (5, 1))), np.tile(a, 5))
+    model = IncrementalDiscriminantAnalysis(**parameters).fit(
+        form(np.tile(A, (5, 1))), np.tile(a, 5)
+    )
     scores = model.score_samples(form(B))
     for rate in (0.05, 0.1, 0.2):
         assert np.mean(scores < model.novelty_threshold(rate)) < 2.0 * rate
@@ -432,7 +447,7 @@ def test_rows_that_occur_five_times_are_left_out_together(form):
 
 def test_a_new_class_of_equal_rows_is_not_left_out():
     rows, labels = np.vstack([X[:40], np.tile(X[50], (5, 1))]), np.r_[CODES[:40], [2] * 5]
-    model = estimator(band_size=0, novelty=True).fit(rows, labels)
+    model = estimator(novelty=True).fit(rows, labels)
     assert [len(values) for values in left_out(model)] == [20, 20, 0]
 
 
@@ -445,7 +460,7 @@ def test_files_and_pipelines_have_the_threshold(tmp_path):
 
 
 def test_shards_leave_no_sample_out():
-    model = estimator(band_size=0, novelty=True)
+    model = estimator(novelty=True)
     partial_fit_shards(model, [(of(0, 1), np.repeat([0, 1], 20))])
     with pytest.raises(ValueError, match="no class has any"):
         model.novelty_threshold(0.1)

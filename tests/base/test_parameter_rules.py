@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ffnb_sklearn import (
     Bands,
-    FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
     load,
     make_continual_pipeline,
@@ -74,7 +74,7 @@ SILENT = {"chunk_size", "device", "classes_per_task", "verbose", "novelty", "ref
 
 def model(**parameters):
     defaults = {"band_size": 1, "shared_band_size": 8, "random_state": 0, "device": "cpu"}
-    return FFNBClassifier().set_params(**{**defaults, **parameters})
+    return IncrementalDiscriminantAnalysis().set_params(**{**defaults, **parameters})
 
 
 def naive(**parameters):
@@ -115,8 +115,8 @@ def test_a_parameter_of_the_solution_takes_effect_at_the_next_prediction(
     name, others, value, method, convert, tmp_path
 ):
     rows = convert(X)
-    before = getattr(model(band_size=0, **others), method)(rows, Y)
-    expected = getattr(model(band_size=0, **{**others, name: value}), method)(rows, Y)
+    before = getattr(model(**others), method)(rows, Y)
+    expected = getattr(model(**{**others, name: value}), method)(rows, Y)
     old = readings(before, rows)
     now = readings(before.set_params(**{name: value}), rows)
     for reading, values in readings(expected, rows).items():
@@ -142,7 +142,7 @@ def test_a_parameter_of_the_solution_takes_effect_at_the_next_prediction(
 )
 @pytest.mark.parametrize("head", ["gaussian", "ovo"])
 def test_it_does_so_however_the_samples_were_learned(learn, head):
-    pipe = learn(band_size=0, classifier=head)
+    pipe = learn(classifier=head)
     step, old = pipe.steps[-1][0], pipe.predict_proba(X)
     changed = pipe.set_params(**{f"{step}__shrinkage": 0.9}).predict_proba(X)
     assert np.abs(changed - old).max() > 1e-6
@@ -170,9 +170,9 @@ def test_a_solution_is_computed_once_for_each_change(monkeypatch):
 
 
 def test_models_whose_solutions_differ_are_merged():
-    first = model(band_size=0, rank=None).fit(X[OLD], Y[OLD])
-    second = model(band_size=0, rank=None, shrinkage=0.3, classifier="ova").fit(X[NEW], Y[NEW])
-    both = model(band_size=0, rank=None).fit(X, Y)
+    first = model(rank=None).fit(X[OLD], Y[OLD])
+    second = model(rank=None, shrinkage=0.3, classifier="ova").fit(X[NEW], Y[NEW])
+    both = model(rank=None).fit(X, Y)
     assert_allclose(first.merge(second).predict_proba(X), both.predict_proba(X), atol=1e-9)
 
 
@@ -261,7 +261,9 @@ def test_an_invalid_value_is_refused_by_name_at_the_next_prediction(name, value)
     one = model().fit(X, Y)
     one.predict(X)
     name_in_message = name.removeprefix("bands__")
-    with pytest.raises(ValueError, match=f"The '{name_in_message}' parameter of FFNBClassifier"):
+    with pytest.raises(
+        ValueError, match=f"The '{name_in_message}' parameter of IncrementalDiscriminantAnalysis"
+    ):
         one.set_params(**{name: value}).predict(X)
 
 

@@ -15,7 +15,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 
-from ffnb_sklearn import FFNBClassifier, load, make_continual_pipeline, save
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, load, make_continual_pipeline, save
 from ffnb_sklearn._base import priors as priors_module
 from ffnb_sklearn._base.priors import estimate_shares
 from ffnb_sklearn.core import prediction
@@ -29,7 +29,9 @@ NEAR_X = np.random.default_rng(1).normal(size=(30, 6)) + 0.3 * NEAR[:, None]
 
 
 def estimator(**parameters):
-    return FFNBClassifier(**{"shared_band_size": 10, "random_state": 0, **parameters})
+    return IncrementalDiscriminantAnalysis(
+        **{"shared_band_size": 10, "random_state": 0, **parameters}
+    )
 
 
 def near(**parameters):
@@ -101,7 +103,7 @@ def test_uniform_priors_leave_the_scores_as_they_are(head):
 
 
 def test_empirical_priors_are_those_of_the_regression_of_indicators():
-    plain = {"shared_band_size": 0, "band_size": 0, "rank": None}
+    plain = {"shared_band_size": 0, "rank": None}
     model = near(classifier="ova", priors="empirical", epsilon=0.3, shrinkage=1.0, **plain)
     variances = [NEAR_X[rows].var(0) for rows in np.equal.outer(range(3), NEAR)]
     within = np.bincount(NEAR) @ variances / 30
@@ -153,19 +155,15 @@ def test_extreme_weights_give_finite_numbers(head, tiny):
 @pytest.mark.parametrize("head", HEADS)
 def test_labels_are_those_of_the_mapping_in_any_order(head):
     weights = dict(zip(NAMES.tolist(), range(1, 9), strict=True))
-    streamed = learned(
-        estimator(classifier=head, priors=weights, band_size=0), [3, 1], [0], y=NAMES[CODES]
-    )
-    whole = learned(
-        estimator(classifier=head, priors=weights, band_size=0), [0, 1, 3], y=NAMES[CODES]
-    )
+    streamed = learned(estimator(classifier=head, priors=weights), [3, 1], [0], y=NAMES[CODES])
+    whole = learned(estimator(classifier=head, priors=weights), [0, 1, 3], y=NAMES[CODES])
     assert_allclose(streamed.predict_proba(X), whole.predict_proba(X), rtol=1e-6, atol=1e-12)
     assert_array_equal(streamed.predict(of(1)), np.full(20, NAMES[1]))
 
 
 @pytest.mark.parametrize("head", HEADS)
 def test_merged_and_forgotten_classes(head):
-    common = {"classifier": head, "priors": "empirical", "band_size": 0, "rank": None}
+    common = {"classifier": head, "priors": "empirical", "rank": None}
     whole = estimator(**common).fit(NEAR_X, NEAR)
     some = NEAR == 1
     merged = estimator(**common).partial_fit(NEAR_X[~some], NEAR[~some])
@@ -179,9 +177,9 @@ def test_merged_and_forgotten_classes(head):
 
 
 def test_a_merge_without_the_weight_of_a_label_changes_nothing():
-    model = learned(estimator(band_size=0, scale=False, priors={0: 1, 1: 2}), [0, 1])
+    model = learned(estimator(scale=False, priors={0: 1, 1: 2}), [0, 1])
     with unchanged(model), pytest.raises(ValueError, match=r"none for \[2\]"):
-        model.merge(learned(estimator(band_size=0, scale=False), [2]))
+        model.merge(learned(estimator(scale=False), [2]))
 
 
 @pytest.mark.parametrize("head", HEADS)
@@ -190,7 +188,7 @@ def test_shards(head):
     from ffnb_sklearn import partial_fit_shards
 
     shards = da.from_array(NEAR_X, chunks=(10, 6)), da.from_array(NEAR, chunks=10)
-    common = {"classifier": head, "priors": "empirical", "band_size": 0, "rank": None}
+    common = {"classifier": head, "priors": "empirical", "rank": None}
     model = partial_fit_shards(estimator(**common), *shards)
     expected = estimator(**common).fit(NEAR_X, NEAR).predict_proba(NEAR_X)
     assert_allclose(model.predict_proba(NEAR_X), expected, rtol=1e-6)
@@ -220,8 +218,14 @@ def test_a_pipeline_passes_them_on():
 @pytest.mark.parametrize(
     ("priors", "message"),
     [
-        ("balanced", "'priors' parameter of FFNBClassifier|priors must be 'uniform'"),
-        ([0.5, 0.5], "'priors' parameter of FFNBClassifier|priors must be 'uniform'"),
+        (
+            "balanced",
+            "'priors' parameter of IncrementalDiscriminantAnalysis|priors must be 'uniform'",
+        ),
+        (
+            [0.5, 0.5],
+            "'priors' parameter of IncrementalDiscriminantAnalysis|priors must be 'uniform'",
+        ),
         ({}, r"priors must have a weight for every label learned; .* none for \[0, 1\]"),
         ({0: 1.0}, r"got weights for \[0\], and none for \[1\]"),
         ({"a": 1.0, "b": 2.0}, "priors must hold labels of the kind seen before, number"),
@@ -264,7 +268,7 @@ def test_accuracy_of_classes_of_2_5_and_93_percent(head):
     found = []
     for seed in range(6):
         A, B, a, b = unequal_classes(seed)
-        model = FFNBClassifier(classifier=head, random_state=0).fit(A, a)
+        model = IncrementalDiscriminantAnalysis(classifier=head, random_state=0).fit(A, a)
         uniform = balanced_accuracy_score(b, model.predict(B))
         model.set_params(priors="empirical")
         empirical = balanced_accuracy_score(b, model.predict(B))
@@ -280,7 +284,7 @@ def test_accuracy_of_classes_of_2_5_and_93_percent(head):
 
 def test_the_regression_of_indicators_finds_rare_classes():
     A, B, a, b = unequal_classes(6)
-    model = FFNBClassifier(classifier="ova", random_state=0).fit(A, a)
+    model = IncrementalDiscriminantAnalysis(classifier="ova", random_state=0).fit(A, a)
     balanced = balanced_accuracy_score(b, model.predict(B))
     accuracy = model.set_params(priors="empirical").score(B, b)
     assert balanced > balanced_accuracy_score(b, model.predict(B)) + 0.04
@@ -311,7 +315,7 @@ def test_logarithms_of_probabilities(head, priors):
 )
 def test_samples_unlike_all_that_were_learned_are_rarer_with_more_samples(weight, least, most):
     # Without own axes, whose temperature grows with the distance, far samples are certain.
-    parameters = {"band_size": 0, "shrinkage": 1.0}
+    parameters = {"shrinkage": 1.0}
     model = learned(estimator(**parameters), [0, 1, 2], sample_weight=np.full(60, weight))
     probabilities = model.predict_proba(1e4 * X)
     # Tiny weights do not tell how many samples there are; the axes of the classes do.
@@ -325,13 +329,15 @@ def test_samples_unlike_all_that_were_learned_are_rarer_with_more_samples(weight
 
 
 def test_class_weight_is_told_of_priors():
-    with pytest.raises(TypeError, match=r"^FFNBClassifier has no parameter class_weight; use pri"):
-        FFNBClassifier(class_weight="balanced")
+    with pytest.raises(
+        TypeError, match=r"^IncrementalDiscriminantAnalysis has no parameter class_weight; use pri"
+    ):
+        IncrementalDiscriminantAnalysis(class_weight="balanced")
     for arguments, parameters in (((3,), {}), ((), {"gama": 1.0})):
-        with pytest.raises(TypeError, match=r"^FFNBClassifier.__init__\(\)"):
-            FFNBClassifier(*arguments, **parameters)
+        with pytest.raises(TypeError, match=r"^IncrementalDiscriminantAnalysis.__init__\(\)"):
+            IncrementalDiscriminantAnalysis(*arguments, **parameters)
     with pytest.raises(ValueError, match=r"Invalid parameter 'gama' .* Valid parameters are: "):
-        FFNBClassifier().set_params(gama=1.0)
+        IncrementalDiscriminantAnalysis().set_params(gama=1.0)
 
 
 # ---- background classes
@@ -472,7 +478,7 @@ def test_shares_of_shifted_digits(head):
     A, a, B, b = shifted_digits(SHARES)
     # A few pixels, so that predictions err.
     pixels = slice(0, 64, 3)
-    model = FFNBClassifier(classifier=head, random_state=0).fit(A[:, pixels], a)
+    model = IncrementalDiscriminantAnalysis(classifier=head, random_state=0).fit(A[:, pixels], a)
     accuracy = model.score(B[:, pixels], b)
     means = model.predict_proba(B[:, pixels]).mean(axis=0)
     priors = model.estimate_priors(B[:, pixels])

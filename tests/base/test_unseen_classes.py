@@ -17,7 +17,11 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 
-from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier, make_continual_pipeline
+from ffnb_sklearn import (
+    IncrementalDiscriminantAnalysis,
+    NaiveIncrementalClassifier,
+    make_continual_pipeline,
+)
 from ffnb_sklearn.distributed import partial_fit_shards
 
 X, Y = load_iris(return_X_y=True)
@@ -27,7 +31,9 @@ HEADS = ["gaussian", "ovo", "ova"]
 
 
 def estimator(head="gaussian", **parameters):
-    return FFNBClassifier(shared_band_size=10, random_state=0, classifier=head, **parameters)
+    return IncrementalDiscriminantAnalysis(
+        shared_band_size=10, random_state=0, classifier=head, **parameters
+    )
 
 
 MODELS = {
@@ -110,7 +116,7 @@ WEIGHTS = (Y > 0) * 1.0
 
 
 def learned_from_shards(model, rows, labels, sample_weight):
-    model.set_params(band_size=0)
+    model.set_params()
     parts = [(rows[start::3], labels[start::3], sample_weight[start::3]) for start in range(3)]
     with dask.config.set(scheduler="synchronous"):
         return partial_fit_shards(model, [dask.delayed(part, traverse=False) for part in parts])

@@ -239,7 +239,7 @@ def test_parameters_between_tasks():
     with pytest.raises(ValueError, match="n_layers cannot change between tasks: it was 1"):
         learned(model.set_params(n_layers=2), [2])
     with pytest.raises(ValueError, match="'band_size' parameter of NaiveIncrementalClassifier"):
-        learned(model.set_params(n_layers=1, band_size=0), [2])
+        learned(model.set_params(n_layers=1), [2])
     assert_array_equal(model.classes_, [0, 1])
     assert learned(model.set_params(band_size=3, activation="tanh"), [2]).n_tasks_ == 2
     assert model.n_parameters_ == 16 * 6 + 2 * 16 + 2 + 3 * 6 + 19 + 1

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from ffnb_sklearn.core.past import Past
 
 from ffnb_sklearn.core.bands.old_classes import layer_past
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.linalg import SUM_ROUNDING
 from ffnb_sklearn.core.model import Settings, Task, empty_model
-from ffnb_sklearn.core.past import Past
 from ffnb_sklearn.core.scatter import Scatter
 from ffnb_sklearn.core.settings import Descent
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from numpy.testing import assert_array_equal
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core import device as device_module
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.device import (
@@ -175,5 +175,7 @@ def test_a_small_classifier_is_solved_by_one_thread(four_threads, monkeypatch, p
     monkeypatch.setattr(prediction, "solve", solve)
     monkeypatch.setattr(device_module, "OPERATIONS_PER_THREAD", per_thread)
     X = np.random.default_rng(0).normal(size=(20, 3))
-    FFNBClassifier(shared_band_size=50, random_state=0).fit(X, np.arange(20) % 2).predict(X)
+    IncrementalDiscriminantAnalysis(shared_band_size=50, random_state=0).fit(
+        X, np.arange(20) % 2
+    ).predict(X)
     assert numbers == [used]

@@ -31,9 +31,9 @@ def test_small_classes_are_chosen_entirely(monkeypatch):
 
 
 def test_classes_without_new_samples_keep_their_likeness():
-    before = learnt([task(0, 1)], SETTINGS, novelty=True, band_size=0)
+    before = learnt([task(0, 1)], SETTINGS, novelty=True)
     new = task(1, 2, seed=4)
-    learned = learnt([task(0, 1), new], SETTINGS, band_size=0)
+    learned = learnt([task(0, 1), new], SETTINGS)
 
     first, second, third = left_out_likeness(before, new, learned, None)
 

@@ -13,7 +13,7 @@ from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.model import Task, empty_model, updated_moments
 from tests.core.small_models import SETTINGS, past_rows, second_moment
 
-BARE = replace(SETTINGS, p=(0.95,), band_size=0, shared_band_size=7)
+BARE = replace(SETTINGS, p=(0.95,), shared_band_size=7)
 RNG = np.random.default_rng(0)
 CLASSES = torch.as_tensor(RNG.permutation(np.repeat([0, 1, 2], [9, 4, 12])))
 TASK = Task(

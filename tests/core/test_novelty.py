@@ -5,7 +5,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core.novelty import InverseTotal
 from tests.core.heads.test_gaussians import classes, stacked
 
@@ -38,7 +38,7 @@ def test_classes_that_are_tight_score_like_others(n_classes, shared_band_size):
     noise = rng.uniform(size=(len(y), 24))
 
     def scores(spread):
-        model = FFNBClassifier(shared_band_size=shared_band_size, random_state=0)
+        model = IncrementalDiscriminantAnalysis(shared_band_size=shared_band_size, random_state=0)
         X = means[y] * (1.0 + spread * noise)
         return model.fit(X, y).score_samples(X)
 

@@ -82,7 +82,7 @@ def test_forgetting_leaves_the_model_it_started_from_as_it_was():
 @pytest.mark.parametrize("decayed", [[0, 1, 2], [1]])
 @pytest.mark.parametrize("classifier", ["gaussian", "ovo", "ova"])
 def test_decayed_classes_equal_one_joint_fit_with_decayed_sample_weights(classifier, decayed):
-    settings = replace(SETTINGS, band_size=0, classifier=classifier, shrinkage=None, epsilon=None)
+    settings = replace(SETTINGS, classifier=classifier, shrinkage=None, epsilon=None)
     first, again = task(0, 1, 2), task(1, 2, 3, seed=1)
 
     model = learn(empty_model(D, settings, 3), first, settings)
@@ -185,7 +185,7 @@ def assert_same_moments(moments, expected):
 
 
 def test_subtracted_samples_leave_the_moments_of_the_other_samples():
-    settings = replace(SETTINGS, band_size=0, p=(0.5,))
+    settings = replace(SETTINGS, p=(0.5,))
     samples = task(0, 1, 2, n=20)
     model = learn(empty_model(D, settings, 3), samples, settings)
     # Three samples of class 0, and the whole class 2.
@@ -208,7 +208,7 @@ def test_subtracted_samples_leave_the_moments_of_the_other_samples():
 
 
 def test_samples_are_not_subtracted_from_truncated_moments():
-    settings = replace(SETTINGS, band_size=0, p=(0.5,), rank=3)
+    settings = replace(SETTINGS, p=(0.5,), rank=3)
     samples = task(0, 1, n=20)
     model = learn(empty_model(D, settings, 3), samples, settings)
     with pytest.raises(ValueError, match="scatter of the class is not stored exactly"):
@@ -217,7 +217,7 @@ def test_samples_are_not_subtracted_from_truncated_moments():
 
 @pytest.mark.parametrize("rank", [None, 3])
 def test_joined_classes_have_the_moments_of_all_their_samples(rank):
-    settings = replace(SETTINGS, band_size=0, p=(0.5,), rank=rank)
+    settings = replace(SETTINGS, p=(0.5,), rank=rank)
     samples = task(0, 1, 2, n=20)
     model = learn(empty_model(D, settings, 3), samples, settings)
 

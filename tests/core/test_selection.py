@@ -18,7 +18,7 @@ from sklearn.datasets import (
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.model_selection import train_test_split
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.class_moments import moments_of
 from ffnb_sklearn.core.features.feature_map import (
@@ -47,12 +47,10 @@ from ffnb_sklearn.core.selection import (
 from ffnb_sklearn.core.solution import solve
 from tests.core.small_models import CPU, SETTINGS
 
-OPEN = replace(
-    SETTINGS, p=(0.9,), band_size=0, shared_band_size=60, shrinkage=None, epsilon=None, rank=64
-)
+OPEN = replace(SETTINGS, p=(0.9,), shared_band_size=60, shrinkage=None, epsilon=None, rank=64)
 D, N_CLASSES = 20, 6
 GAUSSIAN = {"classifier": "gaussian"}
-SMALL = {"band_size": 0, "shared_band_size": 100, "random_state": 0}
+SMALL = {"shared_band_size": 100, "random_state": 0}
 
 
 @pytest.fixture
@@ -222,7 +220,9 @@ def nuisance_samples(n_classes, n, d, n_signal, n_nuisance, size, seed=0):
 @pytest.mark.parametrize("shrinkage", ["auto", 1.0])
 def test_a_small_ridge_tells_classes_apart_in_spite_of_nuisance_directions(sizes, shrinkage):
     X, X_new, y = nuisance_samples(*sizes)
-    clf = FFNBClassifier(**SMALL, shrinkage=shrinkage).set_params(shared_band_size=50)
+    clf = IncrementalDiscriminantAnalysis(**SMALL, shrinkage=shrinkage).set_params(
+        shared_band_size=50
+    )
 
     choice = solved_choice(clf.fit(X, y))
 
@@ -235,7 +235,7 @@ def test_a_small_ridge_tells_classes_apart_in_spite_of_nuisance_directions(sizes
 @pytest.mark.parametrize("changes", [{"epsilon": 0.9}, {"classifier": "ova"}], ids=str)
 def test_a_fixed_ridge_is_no_candidate(changes):
     X, _, y = nuisance_samples(100, 5, 64, 20, 10, 6.0)
-    clf = FFNBClassifier(**SMALL, **changes).fit(X, y)
+    clf = IncrementalDiscriminantAnalysis(**SMALL, **changes).fit(X, y)
 
     assert solved_choice(clf).epsilon == changes.get("epsilon", 0.3)
 
@@ -243,7 +243,9 @@ def test_a_fixed_ridge_is_no_candidate(changes):
 @pytest.mark.parametrize("n_samples", [400, 1700])
 def test_digits_keep_the_large_ridge(n_samples):
     X, y = load_digits(return_X_y=True)
-    choice = solved_choice(FFNBClassifier(**SMALL).fit(X[:n_samples], y[:n_samples]))
+    choice = solved_choice(
+        IncrementalDiscriminantAnalysis(**SMALL).fit(X[:n_samples], y[:n_samples])
+    )
 
     assert choice.candidate == "pooled"
     assert choice.epsilon > 0.1
@@ -254,7 +256,7 @@ def test_rounding_of_cross_entropies_is_no_evidence_for_a_small_ridge():
     rng = np.random.default_rng(4)
     y = np.arange(40) % 4
     X = 30.0 * rng.normal(size=(4, 5))[y] + rng.normal(size=(40, 5))
-    clf = FFNBClassifier(shared_band_size=20, rank=None, random_state=0)
+    clf = IncrementalDiscriminantAnalysis(shared_band_size=20, rank=None, random_state=0)
     choice = solved_choice(clf.fit(X, y, sample_weight=np.full(40, 1e90)))
 
     assert choice.epsilon == pytest.approx(0.7 * choice.shrinkage * (1.0 + choice.shrinkage))
@@ -268,7 +270,7 @@ def test_the_order_of_the_classes_does_not_end_the_search_of_the_ridge(seed):
     means = distance * rng.normal(size=(4, 5))
     noise = rng.normal(size=(60, 5)) * rng.uniform(0.3, 2.0, 4)[y][:, None]
     X = means[y] + noise
-    clf = FFNBClassifier(shared_band_size=20, rank=None, random_state=0)
+    clf = IncrementalDiscriminantAnalysis(shared_band_size=20, rank=None, random_state=0)
     # Weights above 1 are repetitions, with which few errors are evidence.
     weights = np.full(60, 1e6)
     ridges = [solved_choice(clf.fit(X, labels, weights)).epsilon for labels in (y, 3 - y)]
@@ -464,7 +466,7 @@ def solved_choice(clf):
 
 @pytest.mark.parametrize("n", [16, 60, 400])
 def test_gaussian_classes_get_their_own_covariances_in_the_inputs(n):
-    clf = FFNBClassifier(**SMALL).fit(*unlike_samples(gaussian_noise, n))
+    clf = IncrementalDiscriminantAnalysis(**SMALL).fit(*unlike_samples(gaussian_noise, n))
     X_new, y_new = unlike_samples(gaussian_noise, 500, seed=1)
     quadratic = QuadraticDiscriminantAnalysis().fit(*unlike_samples(gaussian_noise, n))
 
@@ -500,7 +502,7 @@ def test_trained_bands_do_not_count_for_gaussian_classes():
     X, y = unlike_samples(gaussian_noise, 60)
     X_new, _ = unlike_samples(gaussian_noise, 50, seed=1)
     with_bands = FFNBClassifier(**SMALL | {"band_size": 10}, classes_per_task=2).fit(X, y)
-    without = FFNBClassifier(**SMALL).fit(X, y)
+    without = IncrementalDiscriminantAnalysis(**SMALL).fit(X, y)
 
     assert solved_choice(with_bands).temperature is not None
     found, expected = (clf.predict_proba(X_new) for clf in (with_bands, without))
@@ -512,7 +514,7 @@ def test_a_rare_class_does_not_decide_for_the_others():
     X_rare = 3.0 + np.random.default_rng(0).standard_normal((202, X.shape[1]))
     X_new, y_new = unlike_samples(gaussian_noise, 300, seed=1)
 
-    clf = FFNBClassifier(**SMALL).fit(X, y)
+    clf = IncrementalDiscriminantAnalysis(**SMALL).fit(X, y)
     alone = clf.score(X_new, y_new)
     clf.partial_fit(X_rare[:2], np.full(2, N_CLASSES))
 
@@ -528,7 +530,9 @@ def test_small_weights_are_no_obstacle_to_gaussian_classes(n, weight):
     weights = np.r_[np.ones(len(X)), np.full(n, weight)]
     X = np.r_[X, 3.0 + np.random.default_rng(0).standard_normal((n, X.shape[1]))]
 
-    clf = FFNBClassifier(**SMALL).fit(X, np.r_[y, np.full(n, N_CLASSES)], sample_weight=weights)
+    clf = IncrementalDiscriminantAnalysis(**SMALL).fit(
+        X, np.r_[y, np.full(n, N_CLASSES)], sample_weight=weights
+    )
 
     assert solved_choice(clf).temperature is not None
     assert np.isfinite(clf.predict_proba(X)).all()
@@ -537,7 +541,7 @@ def test_small_weights_are_no_obstacle_to_gaussian_classes(n, weight):
 def test_a_common_factor_on_the_weights_leaves_gaussian_classes_gaussian():
     X, y = unlike_samples(gaussian_noise, 60)
     whole, part = (
-        FFNBClassifier(**SMALL).fit(X, y, sample_weight=np.full(len(X), weight))
+        IncrementalDiscriminantAnalysis(**SMALL).fit(X, y, sample_weight=np.full(len(X), weight))
         for weight in (1.0, 0.02)
     )
 
@@ -876,7 +880,7 @@ def test_trained_bands_without_spread_have_no_penalty_of_their_own(weight):
 def test_a_class_that_keeps_coming_while_all_decay_does_not_spoil_the_others():
     X, y = load_digits(return_X_y=True)
     X, X_new, y, y_new = train_test_split(X, y, random_state=0, stratify=y)
-    clf = FFNBClassifier(band_size=0, random_state=0).fit(X, y)
+    clf = IncrementalDiscriminantAnalysis(random_state=0).fit(X, y)
     before = clf.score(X_new[y_new > 0], y_new[y_new > 0])
     rng = np.random.default_rng(0)
 

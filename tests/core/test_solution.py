@@ -50,7 +50,7 @@ def test_weights_are_counted_as_they_are_solved(changes):
 @pytest.mark.parametrize("head", ["ovo", "ova", "gaussian"])
 def test_an_absolute_ridge_of_a_class_is_half_of_that_of_a_pair(head):
     # Exact moments without a skip connection: the features all weigh the same.
-    model = learnt([task(0, 1), task(2, 3)], skip_connection=False, band_size=0, p=(0.5,))
+    model = learnt([task(0, 1), task(2, 3)], skip_connection=False, p=(0.5,))
     columns = classifier_columns(model.features, False)
     variance = ClassGaussians.from_moments(model.moments, columns, device=CPU).pooled_variance()
 
@@ -66,7 +66,7 @@ def test_no_class_has_no_weights():
 
 
 def test_a_warning_comes_once():
-    model = learnt([task(0, 1, 2)], band_size=0, p=(0.5,))
+    model = learnt([task(0, 1, 2)], p=(0.5,))
     # Many rows along few axes, and a ridge that is nothing beside them.
     moments = [replace(one, factor=np.tile(one.factor[:1], (9, 1))) for one in model.moments]
 
@@ -77,7 +77,7 @@ def test_a_warning_comes_once():
 
 
 def test_moments_that_are_no_numbers_are_refused():
-    model = learnt([task(0, 1, 2)], band_size=0, p=(0.5,))
+    model = learnt([task(0, 1, 2)], p=(0.5,))
     moments = [replace(one, truncated=np.nan * one.mean) for one in model.moments]
 
     with pytest.raises(NotPositiveDefiniteError, match="NaN"):
@@ -88,7 +88,7 @@ def test_moments_that_are_no_numbers_are_refused():
 def test_weights_of_distances_are_counted_as_they_are_solved(rank):
     tasks = [task(0, n=2), task(1, n=40)]
     tasks = [replace(one, weights=torch.ones_like(one.weights)) for one in tasks]
-    model = learnt(tasks, classifier="gaussian", rank=rank, band_size=0, p=(0.5,))
+    model = learnt(tasks, classifier="gaussian", rank=rank, p=(0.5,))
 
     found = solved(model)
 
@@ -102,7 +102,7 @@ def left_open(**changes):
     y = np.repeat(np.arange(4), 12)
     X = rng.normal(size=(48, D)) * np.linspace(0.5, 2.0, D) + rng.normal(size=(4, D))[y]
     rows = Task(*(torch.as_tensor(one) for one in (X, y, np.ones(48))))
-    return learnt([rows], shared_band_size=30, band_size=0, p=(0.5,), **changes)
+    return learnt([rows], shared_band_size=30, p=(0.5,), **changes)
 
 
 OPEN = {"shrinkage": None, "epsilon": None}

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
-from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, NaiveIncrementalClassifier
 from ffnb_sklearn.core import scatter
 from ffnb_sklearn.distributed import partial_fit_shards
 from tests.separated_classes import unchanged
@@ -30,8 +30,8 @@ def one_thread():
 
 
 def estimator(**parameters):
-    settings = {"band_size": 0, "shared_band_size": 10, "random_state": 0, **parameters}
-    return FFNBClassifier().set_params(**settings)
+    settings = {"shared_band_size": 10, "random_state": 0, **parameters}
+    return IncrementalDiscriminantAnalysis().set_params(**settings)
 
 
 def shards(*arrays, n_shards=5):
@@ -205,7 +205,10 @@ BAD = {
     "another kind": ((X, CODES.astype(str)), "y must hold labels of the kind seen before"),
     "NaN": ((changed(X, np.nan), CODES), "Input X contains NaN"),
     "too large": ((changed(X, 1e80), CODES), "X must have magnitudes of at most"),
-    "another width": ((X[:, :6], CODES), "X has 6 features, but FFNBClassifier is expecting 7"),
+    "another width": (
+        (X[:, :6], CODES),
+        "X has 6 features, but IncrementalDiscriminantAnalysis is expecting 7",
+    ),
     "continuous labels": ((X, CODES + 0.5), "Unknown label type: continuous"),
     "another length": ((X, CODES[:-1]), "inconsistent numbers of samples"),
     "negative weight": (
@@ -278,7 +281,10 @@ def test_declared_labels_are_of_the_same_kind():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"band_size": 1}, r"got band_size=1. Use FFNBClassifier\(band_size=0\), or partial_fit"),
+        (
+            {"band_size": 1},
+            r"got band_size=1. Use IncrementalDiscriminantAnalysis\(band_size=0\), or partial_fit",
+        ),
         ({"rank": 0}, "The 'rank' parameter"),
         ({"n_layers": 2, "p": [1]}, "p must have one entry per layer"),
     ],
@@ -323,7 +329,9 @@ def test_arguments(arguments, error, message):
 
 
 def test_estimators_of_another_type():
-    with pytest.raises(TypeError, match="must be an FFNBClassifier; got NaiveIncremental"):
+    with pytest.raises(
+        TypeError, match="must be an IncrementalDiscriminantAnalysis; got NaiveIncremental"
+    ):
         partial_fit_shards(NaiveIncrementalClassifier(), shards(X, CODES))
 
 

@@ -18,7 +18,7 @@ from distributed import Client, LocalCluster
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.distributed import _map_reduce, partial_fit_shards
 from ffnb_sklearn.exceptions import ConcurrentLearningError
 
@@ -29,8 +29,8 @@ N_SHARDS = 12
 
 
 def estimator(**parameters):
-    defaults = {"band_size": 0, "shared_band_size": 12, "rank": 5, "random_state": 0}
-    return FFNBClassifier(**{**defaults, **parameters})
+    defaults = {"shared_band_size": 12, "rank": 5, "random_state": 0}
+    return IncrementalDiscriminantAnalysis(**{**defaults, **parameters})
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,11 @@ from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier, make_continual_pipeline
+from ffnb_sklearn import (
+    IncrementalDiscriminantAnalysis,
+    NaiveIncrementalClassifier,
+    make_continual_pipeline,
+)
 from ffnb_sklearn._inputs.arrays import as_numpy
 
 X = np.random.default_rng(0).normal(size=(12, 4)) + np.repeat([0.0, 9.0], 6)[:, None]
@@ -20,7 +24,7 @@ Y = np.repeat([0, 1], 6)
 
 
 def classifier(**parameters):
-    return FFNBClassifier(shared_band_size=5, random_state=0, **parameters)
+    return IncrementalDiscriminantAnalysis(shared_band_size=5, random_state=0, **parameters)
 
 
 MODELS = {
@@ -69,7 +73,10 @@ def test_tensors_are_learned_and_predicted_as_arrays(name, parameters):
 @pytest.mark.parametrize(
     ("tensor", "message"),
     [
-        (torch.zeros(2, 3), "X has 3 features, but FFNBClassifier is expecting 4 features"),
+        (
+            torch.zeros(2, 3),
+            "X has 3 features, but IncrementalDiscriminantAnalysis is expecting 4 features",
+        ),
         (torch.zeros(0, 4), "0 sample"),
         (torch.zeros(4), "Expected 2D array"),
         (torch.zeros(2, 4, 4), "Found array with dim 3"),
@@ -175,7 +182,7 @@ def test_results_that_have_no_tensor_stay_as_they_are(monkeypatch):
         assert isinstance(named.predict_proba(rows), torch.Tensor)
         for kind in (X.tolist(), pd.DataFrame(X), da.from_array(X)):
             assert isinstance(classifier().fit(kind, Y).predict_proba(kind), np.ndarray)
-        projected = FFNBClassifier(random_state=0).fit(wide, [0, 1])
+        projected = IncrementalDiscriminantAnalysis(random_state=0).fit(wide, [0, 1])
         assert sparse.issparse(projected.transform(torch.tensor(wide.toarray())))
 
 

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from ffnb_sklearn import (
-    FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
     evaluate_stream,
     make_continual_pipeline,
@@ -32,7 +32,7 @@ FRAME = pd.DataFrame(X, columns=NAMES)
 
 
 def classifier(**parameters):
-    return FFNBClassifier(band_size=0, shared_band_size=5, random_state=0, **parameters)
+    return IncrementalDiscriminantAnalysis(shared_band_size=5, random_state=0, **parameters)
 
 
 MODELS = {

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_circles
 from sklearn.preprocessing import StandardScaler
 
-from ffnb_sklearn import FFNBClassifier, load, partial_fit_shards, save
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, load, partial_fit_shards, save
 from ffnb_sklearn._inputs.columns import ColumnSpreads
 from ffnb_sklearn.exceptions import ColumnUnitsWarning
 
@@ -21,7 +21,9 @@ UNITS = np.array([1.0, 3e4, 1.0, 1.0])
 
 
 def classifier(**parameters):
-    return FFNBClassifier(**{"shared_band_size": 20, "random_state": 0, **parameters})
+    return IncrementalDiscriminantAnalysis(
+        **{"shared_band_size": 20, "random_state": 0, **parameters}
+    )
 
 
 def streamed(X, **parameters):

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from numpy.testing import assert_array_equal
 
-from ffnb_sklearn import FFNBClassifier, make_continual_pipeline
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, make_continual_pipeline
 from ffnb_sklearn._base import revision
 from ffnb_sklearn._inputs.locks import exclusive
 from ffnb_sklearn.exceptions import ConcurrentLearningError
@@ -115,7 +115,7 @@ def test_a_process_forked_beside_a_call_changes_its_own_estimator():
 @pytest.mark.parametrize("in_pipeline", [False, True])
 def test_two_estimators_merge_each_other_at_once(monkeypatch, in_pipeline):
     def make(*labels):
-        model = FFNBClassifier(shared_band_size=5, random_state=0, device="cpu")
+        model = IncrementalDiscriminantAnalysis(shared_band_size=5, random_state=0, device="cpu")
         return learned(make_continual_pipeline(model) if in_pipeline else model, labels)
 
     first, second = make(0, 1), make(2, 3)

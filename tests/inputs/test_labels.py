@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from sklearn.preprocessing import FunctionTransformer
 
 from ffnb_sklearn import (
-    FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
     evaluate_stream,
     load,
@@ -66,7 +66,7 @@ ROWS = np.repeat([[0.0, 0.0], [9.0, 0.0]], 3, axis=0) + np.random.default_rng(0)
 
 
 def classifier(**parameters):
-    return FFNBClassifier(band_size=0, shared_band_size=4, random_state=0, **parameters)
+    return IncrementalDiscriminantAnalysis(shared_band_size=4, random_state=0, **parameters)
 
 
 FEW = {
@@ -224,7 +224,9 @@ def test_nullable_columns_keep_their_kind(values, nullable, dtype, container):
     labels = make(values, dtype=nullable)
     assert_array_equal(check_labels(labels, None, "y"), np.array(values, dtype=dtype), strict=True)
     X = np.random.default_rng(0).normal(size=(2, 3))
-    classes = FFNBClassifier(shared_band_size=4, random_state=0).fit(X, labels).classes_
+    classes = (
+        IncrementalDiscriminantAnalysis(shared_band_size=4, random_state=0).fit(X, labels).classes_
+    )
     assert_array_equal(classes, np.sort(np.array(values, dtype=dtype)), strict=True)
 
 
@@ -232,14 +234,21 @@ def test_sparse_labels_of_pandas():
     pd = pytest.importorskip("pandas")
     labels = pd.Series([0, 1] * 3, dtype=pd.SparseDtype(int, 0))
     X = np.random.default_rng(0).normal(size=(6, 3))
-    assert FFNBClassifier(shared_band_size=4).fit(X, labels).classes_.tolist() == [0, 1]
+    assert IncrementalDiscriminantAnalysis(shared_band_size=4).fit(X, labels).classes_.tolist() == [
+        0,
+        1,
+    ]
 
 
 @pytest.mark.parametrize("values", [[True, False, True], [3, 1, 3], ["b", "a", "b"]])
 def test_categories_keep_their_kind(values):
     pd = pytest.importorskip("pandas")
     X = np.random.default_rng(0).normal(size=(3, 3))
-    classes = FFNBClassifier(shared_band_size=4).fit(X, pd.Series(pd.Categorical(values))).classes_
+    classes = (
+        IncrementalDiscriminantAnalysis(shared_band_size=4)
+        .fit(X, pd.Series(pd.Categorical(values)))
+        .classes_
+    )
     assert classes.tolist() == sorted(set(values))
     assert classes.dtype.kind == np.array(values).dtype.kind or classes.dtype == object
 
@@ -252,7 +261,9 @@ def test_streams_keep_the_kind_of_nullable_labels(values, dtype, is_categorical)
     pd = pytest.importorskip("pandas")
     labels, X = pd.Series(values, dtype=dtype), np.random.default_rng(0).normal(size=(8, 3))
     labels = labels.astype("category") if is_categorical else labels
-    result = evaluate_stream(FFNBClassifier(shared_band_size=4), X, labels, X, labels)
+    result = evaluate_stream(
+        IncrementalDiscriminantAnalysis(shared_band_size=4), X, labels, X, labels
+    )
     assert_array_equal(result.estimator.classes_, np.unique(values), strict=True)
     result.estimator.partial_fit(X, labels)
 
@@ -262,7 +273,7 @@ def test_strings_of_variable_length_go_with_those_of_fixed_length():
     variable = np.array(["b", "a long one"], dtype=np.dtypes.StringDType())
     X = np.random.default_rng(0).normal(size=(2, 3))
     for first, second in [(variable, ["c", "d"]), (["c", "d"], variable)]:
-        clf = FFNBClassifier(shared_band_size=4, random_state=0)
+        clf = IncrementalDiscriminantAnalysis(shared_band_size=4, random_state=0)
         clf.partial_fit(X, first).partial_fit(2.0 - X, second)
         assert clf.classes_.tolist() == ["a long one", "b", "c", "d"]
         assert set(clf.predict(X)) <= set(clf.classes_)
@@ -272,7 +283,7 @@ def test_a_nullable_column_with_gaps_is_refused():
     pd = pytest.importorskip("pandas")
     labels = pd.Series([1, None], dtype="Int64")
     with pytest.raises(ValueError, match="y contains NaN"):
-        FFNBClassifier().fit(np.eye(2), labels)
+        IncrementalDiscriminantAnalysis().fit(np.eye(2), labels)
 
 
 def gaps():
@@ -299,7 +310,10 @@ def gaps():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
 @pytest.mark.parametrize("name", ["y", "classes"])
 def test_missing_labels_are_named_in_the_words_of_scikit_learn(name):
-    X, model = np.random.default_rng(0).normal(size=(4, 3)), FFNBClassifier(shared_band_size=4)
+    X, model = (
+        np.random.default_rng(0).normal(size=(4, 3)),
+        IncrementalDiscriminantAnalysis(shared_band_size=4),
+    )
     for labels in gaps():
         y = labels
         if name == "classes":
@@ -313,7 +327,7 @@ def test_missing_labels_are_named_in_the_words_of_scikit_learn(name):
 def test_missing_labels_of_streams_too():
     X, labels = np.eye(4), ["a", None, "b", "a"]
     with pytest.raises(ValueError, match=r"^Input y contains NaN"):
-        evaluate_stream(FFNBClassifier(), X, labels, X, labels)
+        evaluate_stream(IncrementalDiscriminantAnalysis(), X, labels, X, labels)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, NaiveIncrementalClassifier
 from ffnb_sklearn._base.state import State
 from ffnb_sklearn._inputs.locks import exclusive
 from ffnb_sklearn._inputs.seeds import advance, next_seed
@@ -34,13 +34,13 @@ def partial_fit(estimator):
 
 def shards(estimator):
     dask = pytest.importorskip("dask")
-    return partial_fit_shards(estimator.set_params(band_size=0), [dask.delayed((ROWS, LABELS))])
+    return partial_fit_shards(estimator.set_params(), [dask.delayed((ROWS, LABELS))])
 
 
 CALLS = [
-    (FFNBClassifier, fit, (State, "after_task")),
-    (FFNBClassifier, partial_fit, (State, "after_task")),
-    (FFNBClassifier, shards, (State, "after_task")),
+    (IncrementalDiscriminantAnalysis, fit, (State, "after_task")),
+    (IncrementalDiscriminantAnalysis, partial_fit, (State, "after_task")),
+    (IncrementalDiscriminantAnalysis, shards, (State, "after_task")),
     (NaiveIncrementalClassifier, partial_fit, (State, "after_task")),
     (extractor, fit, (_pretraining._Training, "run_epoch")),
 ]
@@ -85,7 +85,7 @@ def test_a_failing_call_leaves_the_generator(make, learn, place, monkeypatch):
 @pytest.mark.parametrize("learn", [fit, partial_fit])
 def test_a_refused_call_leaves_the_generator(learn):
     generator = draws(5)
-    estimator = FFNBClassifier(random_state=generator)
+    estimator = IncrementalDiscriminantAnalysis(random_state=generator)
     with pytest.raises(ConcurrentLearningError):
         exclusive(learn)(estimator)
     assert same(generator, draws(5))
@@ -93,7 +93,7 @@ def test_a_refused_call_leaves_the_generator(learn):
 
 def test_later_tasks_draw_nothing():
     generator = draws(5)
-    estimator = partial_fit(FFNBClassifier(random_state=generator))
+    estimator = partial_fit(IncrementalDiscriminantAnalysis(random_state=generator))
     estimator.partial_fit(X[60:], CODES[60:])
     assert same(generator, draws(5, 1))
     estimator.forget(estimator.classes_).partial_fit(ROWS, LABELS)

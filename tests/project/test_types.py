@@ -13,7 +13,7 @@ SCRIPT = """
 import numpy as np
 
 from ffnb_sklearn import (
-    FFNBClassifier,
+    FFNBClassifier, IncrementalDiscriminantAnalysis,
     class_incremental_tasks,
     evaluate_prequential,
     evaluate_stream,
@@ -24,7 +24,7 @@ from ffnb_sklearn.baselines import FeCAM
 
 X = np.zeros((4, 2))
 y = [0, 0, 1, 1]
-clf = FFNBClassifier(random_state=0)
+clf = IncrementalDiscriminantAnalysis(random_state=0)
 reveal_type(clf)
 reveal_type(clf.fit(X, y))
 reveal_type(clf.partial_fit(X, y))
@@ -54,7 +54,7 @@ follow_imports = silent
 follow_imports = skip
 """
 
-CLASSIFIER = "ffnb_sklearn.classifier.FFNBClassifier"
+CLASSIFIER = "ffnb_sklearn.classifier.IncrementalDiscriminantAnalysis"
 ARRAY = "numpy.ndarray["
 LOADED = "ffnb_sklearn.saving._files.Estimator"
 STREAM = "ffnb_sklearn.streams."
@@ -79,6 +79,9 @@ def test_mypy_sees_the_types_of_the_public_names(tmp_path):
         assert text.startswith(beginning), result.stdout
     errors = [line for line in result.stdout.splitlines() if ": error:" in line]
     assert len(errors) == 3, result.stdout
-    assert 'Argument "band_size" to "FFNBClassifier" has incompatible type "str"' in errors[0]
+    assert (
+        'Argument "band_size" to "IncrementalDiscriminantAnalysis" has incompatible type "str"'
+        in errors[0]
+    )
     assert 'Argument "first_task_classes" to "evaluate_stream" has incompatible' in errors[1]
     assert 'Argument 1 to "evaluate_prequential" has incompatible type' in errors[2]

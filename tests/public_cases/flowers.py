@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 
 X, Y = load_iris(return_X_y=True)
 # Every class is in each part, in no particular order.
@@ -18,9 +18,9 @@ heads = pytest.mark.parametrize("head", ["gaussian", "ovo", "ova"])
 
 def small(head="gaussian", **parameters):
     values = {"band_size": 1, "shared_band_size": 20, "random_state": 0, "classifier": head}
-    return FFNBClassifier().set_params(**{**values, **parameters})
+    return IncrementalDiscriminantAnalysis().set_params(**{**values, **parameters})
 
 
 def exact(head="gaussian", **parameters):
     """Model that stores the moments of its classes exactly, so that batches do not matter."""
-    return small(head, **{"band_size": 0, "rank": None, **parameters})
+    return small(head, **{"rank": None, **parameters})

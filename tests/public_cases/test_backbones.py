@@ -14,7 +14,12 @@ from sklearn.compose import make_column_transformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from torch import nn
 
-from ffnb_sklearn import Bands, FFNBClassifier, TorchFeatureExtractor, make_continual_pipeline
+from ffnb_sklearn import (
+    Bands,
+    FFNBClassifier,
+    TorchFeatureExtractor,
+    make_continual_pipeline,
+)
 from tests.public_cases.flowers import NAMES, X, Y, small
 
 RNG = np.random.default_rng(0)

@@ -65,7 +65,7 @@ def test_more_features_than_samples(head, units):
     labels = np.arange(40) % 2
     learned, new = (means[labels] + rng.normal(size=(40, 500)) for _ in range(2))
     # Units that differ make the scaling of the columns matter.
-    model = small(head, band_size=0, scale=True).fit(learned * units, labels)
+    model = small(head, scale=True).fit(learned * units, labels)
     assert model.score(new * units, labels) > 0.85
 
 

@@ -17,7 +17,11 @@ from sklearn.multioutput import ClassifierChain
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
-from ffnb_sklearn import FFNBClassifier, TorchFeatureExtractor, make_continual_pipeline
+from ffnb_sklearn import (
+    IncrementalDiscriminantAnalysis,
+    TorchFeatureExtractor,
+    make_continual_pipeline,
+)
 from tests.public_cases.flowers import NAMES, WEIGHTS, X, Y, heads, small
 
 # ---- members that are fitted already
@@ -214,7 +218,7 @@ def test_a_parameter_may_be_a_class():
     assert_array_equal(copy.fit_transform(X), network.fit_transform(X))
 
 
-class Careful(FFNBClassifier):
+class Careful(IncrementalDiscriminantAnalysis):
     """Subclass with fewer parameters and one more."""
 
     def __init__(self, *, threshold=0.5, classifier="gaussian", random_state=None):
@@ -228,7 +232,7 @@ def test_a_subclass_has_the_parameters_of_its_constructor(head):
     model = clone(Careful(threshold=0.1, classifier=head, random_state=0)).fit(X, Y)
     assert model.get_params() == {"threshold": 0.1, "classifier": head, "random_state": 0}
     assert repr(model).startswith("Careful(")
-    expected = FFNBClassifier(classifier=head, random_state=0).fit(X, Y)
+    expected = IncrementalDiscriminantAnalysis(classifier=head, random_state=0).fit(X, Y)
     assert_array_equal(model.predict_proba(X), expected.predict_proba(X))
 
 

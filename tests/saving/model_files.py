@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ffnb_sklearn import (
     ContinualPipeline,
-    FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
     OpenSetClassifier,
     load,
@@ -27,7 +27,7 @@ from tests.separated_classes import CODES, NAMES, X, learned
 def classifier(**parameters):
     """Return an estimator of few neurons that knows nothing."""
     values = {"band_size": 1, "shared_band_size": 7, "random_state": 0, **parameters}
-    return FFNBClassifier().set_params(**values)
+    return IncrementalDiscriminantAnalysis().set_params(**values)
 
 
 def deep_classifier():

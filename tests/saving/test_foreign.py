@@ -93,7 +93,7 @@ MIXED = {
 @pytest.mark.parametrize("make", [make_pipeline, make_continual_pipeline])
 def test_pipeline_is_kept(kind, make, tmp_path):
     transformer, rows = MIXED[kind]()
-    pipe = make(transformer, classifier(band_size=0)).fit(rows, LABELS)
+    pipe = make(transformer, classifier()).fit(rows, LABELS)
     save(pipe, tmp_path / "model.ffnb")
     loaded = load(tmp_path / "model.ffnb")
     assert type(loaded) is type(pipe)
@@ -142,7 +142,7 @@ def doubled(rows):
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_types_are_named_and_load_if_trusted(name, tmp_path):
     rows = TEXTS if "split" in name else np.abs(X[:12])
-    pipe = make_continual_pipeline(OTHERS[name](), classifier(band_size=0)).fit(rows, LABELS)
+    pipe = make_continual_pipeline(OTHERS[name](), classifier()).fit(rows, LABELS)
     save(pipe, tmp_path / "model.ffnb")
     with pytest.raises(ModelFileError, match=rf"not trusted: .*{name}.*trusted=\["):
         load(tmp_path / "model.ffnb")
@@ -183,7 +183,7 @@ def parameters_of(content):
 
 def forged(estimator, change, tmp_path):
     """Save a pipeline, change the JSON text of its first step, and return the bytes of the file."""
-    pipe = make_continual_pipeline(estimator, classifier(band_size=0))
+    pipe = make_continual_pipeline(estimator, classifier())
     content, arrays = opened(saved(pipe, tmp_path / "model.ffnb"))
     (_, step), *_ = (one["tuple"] for one in parameters_of(content)["steps"])
     _, stored = step["skops"]
@@ -418,11 +418,11 @@ import sys
 sys.modules["skops"] = None
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
-from ffnb_sklearn import FFNBClassifier, load, make_continual_pipeline, save
-save(make_continual_pipeline(StandardScaler(), FFNBClassifier()), sys.argv[2])
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, load, make_continual_pipeline, save
+save(make_continual_pipeline(StandardScaler(), IncrementalDiscriminantAnalysis()), sys.argv[2])
 load(sys.argv[2])
 for call in (
-    lambda: save(make_continual_pipeline(PCA(), FFNBClassifier()), sys.argv[2]),
+    lambda: save(make_continual_pipeline(PCA(), IncrementalDiscriminantAnalysis()), sys.argv[2]),
     lambda: load(sys.argv[1]),
 ):
     try:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from ffnb_sklearn import ContinualPipeline, FFNBClassifier, load, save
+from ffnb_sklearn import ContinualPipeline, IncrementalDiscriminantAnalysis, load, save
 from tests.saving.test_schema import KEYS, written_keys
 from tests.separated_classes import CODES, NAMES, X, learned
 
@@ -31,7 +31,7 @@ def golden_pipeline():
     """Return what the file holds."""
     parameters = {"band_size": 1, "shared_band_size": 4, "n_layers": 2, "rank": 2}
     parameters |= {"novelty": True, "random_state": 0}
-    classifier = FFNBClassifier(**parameters)
+    classifier = IncrementalDiscriminantAnalysis(**parameters)
     model = ContinualPipeline([("scaler", StandardScaler()), ("clf", classifier)])
     return learned(model, [1, 2], [4], y=NAMES[CODES])
 

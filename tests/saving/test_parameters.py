@@ -55,12 +55,12 @@ def fitted_descriptor():
 
 
 def texts():
-    model = make_continual_pipeline(HashingVectorizer(n_features=4096), classifier(band_size=0))
+    model = make_continual_pipeline(HashingVectorizer(n_features=4096), classifier())
     return model.partial_fit(["a parcel", "an invoice"], [0, 1])
 
 
 def unfitted_texts():
-    return make_continual_pipeline(HashingVectorizer(n_features=4096), classifier(band_size=0))
+    return make_continual_pipeline(HashingVectorizer(n_features=4096), classifier())
 
 
 OWN = "ffnb_sklearn.backbones:ConvNet"

@@ -29,7 +29,7 @@ from typing_extensions import TypeAliasType
 
 from ffnb_sklearn import (
     ContinualPipeline,
-    FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
     SkeletonDescriptor,
     TorchFeatureExtractor,
@@ -152,7 +152,7 @@ def test_declared_classes_and_names_of_features_are_kept(tmp_path):
 
 
 @pytest.mark.parametrize("is_fitted", [False, True])
-@pytest.mark.parametrize("kind", [FFNBClassifier, NaiveIncrementalClassifier])
+@pytest.mark.parametrize("kind", [IncrementalDiscriminantAnalysis, NaiveIncrementalClassifier])
 def test_random_state_goes_on_where_it_was(kind, is_fitted, tmp_path):
     model = kind(random_state=np.random.RandomState(3))
     model.random_state.standard_normal()
@@ -413,7 +413,7 @@ def test_hashers_are_kept(transformer, tmp_path):
     texts = ["late parcel", "no parcel", "wrong invoice", "invoice due"]
     if isinstance(transformer, FeatureHasher):
         texts = [text.split() for text in texts]
-    pipe = make_continual_pipeline(transformer, classifier(band_size=0))
+    pipe = make_continual_pipeline(transformer, classifier())
     pipe.partial_fit(texts, [0, 0, 1, 1])
     loaded = round_trip(pipe, tmp_path)
     assert same_values(pipe, loaded)
@@ -552,7 +552,7 @@ def test_arguments_and_results_have_types(function):
 
 
 def test_a_file_object_holds_the_bytes_of_the_file(tmp_path):
-    clf = learned(FFNBClassifier(random_state=0), [0, 1], [2])
+    clf = learned(IncrementalDiscriminantAnalysis(random_state=0), [0, 1], [2])
     path = tmp_path / "model.ffnb"
     save(clf, path)
     buffer = io.BytesIO(b"header")
@@ -579,14 +579,14 @@ class Pipe:
 
 
 def test_a_pipe_without_seek_is_written_and_read():
-    clf = learned(FFNBClassifier(random_state=0), [0, 1], [2])
+    clf = learned(IncrementalDiscriminantAnalysis(random_state=0), [0, 1], [2])
     pipe = Pipe()
     save(clf, pipe)
     assert_array_equal(load(pipe).predict_proba(X), clf.predict_proba(X))
 
 
 def test_errors_of_file_objects_name_the_reason(tmp_path):
-    clf = learned(FFNBClassifier(random_state=0), [0, 1], [2])
+    clf = learned(IncrementalDiscriminantAnalysis(random_state=0), [0, 1], [2])
     for wrong in (None, 3, io.StringIO()):
         with pytest.raises(TypeError, match="path must be a path or a binary file object"):
             save(clf, wrong)
@@ -606,4 +606,4 @@ def test_a_file_object_that_takes_a_part_of_the_bytes_is_an_error():
             return super().write(data[:10])
 
     with pytest.raises(OSError, match="has written 10 of"):
-        save(learned(FFNBClassifier(random_state=0), [0, 1]), FullDisk())
+        save(learned(IncrementalDiscriminantAnalysis(random_state=0), [0, 1]), FullDisk())

@@ -9,7 +9,12 @@ import pytest
 from sklearn.base import clone
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from ffnb_sklearn import FFNBClassifier, TorchFeatureExtractor, load, make_continual_pipeline
+from ffnb_sklearn import (
+    IncrementalDiscriminantAnalysis,
+    TorchFeatureExtractor,
+    load,
+    make_continual_pipeline,
+)
 from ffnb_sklearn.backbones import ConvNet, FlipCrop, Jitter, MirrorShift
 from ffnb_sklearn.exceptions import ModelFileError
 from ffnb_sklearn.saving import _schema
@@ -42,14 +47,16 @@ OWN = {name for name, names in ESTIMATORS.items() if names.parameters is not Non
 
 def wide_classifier():
     """Return a classifier with a projection."""
-    model = make_continual_pipeline(HashingVectorizer(n_features=4096), classifier(band_size=0))
+    model = make_continual_pipeline(HashingVectorizer(n_features=4096), classifier())
     return model.partial_fit(["a parcel", "an invoice"], [0, 1])
 
 
 def repaired_classifier():
     """Return a classifier that divides its columns, with a form of outputs."""
     rows = X * np.array([1.0, 1e6, 1.0, 1.0, 1e6, 1.0])
-    model = FFNBClassifier(scale=True, random_state=0).fit(rows, np.arange(len(X)) % 2)
+    model = IncrementalDiscriminantAnalysis(scale=True, random_state=0).fit(
+        rows, np.arange(len(X)) % 2
+    )
     return model.set_output(transform="default")
 
 
@@ -186,7 +193,7 @@ def upgrade_0(estimator, arrays):
 
 
 def test_older_formats_are_upgraded(tmp_path, monkeypatch):
-    model = learned(classifier(band_size=0), [1, 2])
+    model = learned(classifier(), [1, 2])
     content, arrays = opened(saved(model, tmp_path / "model.ffnb"))
     file = closed(in_format_0(content), arrays)
     with pytest.raises(ModelFileError, match="the format must be 1"):

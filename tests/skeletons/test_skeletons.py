@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.skeletons import SkeletonDescriptor
 from ffnb_sklearn.skeletons._blocks import BLOCK_SCALES
 from tests.recording_callback import Recorder, needs_callbacks
@@ -296,7 +296,7 @@ def test_clone_pickle_and_refit():
 @needs_callbacks
 def test_pipeline_passes_its_callbacks_on():
     recorder = Recorder()
-    pipe = make_pipeline(SkeletonDescriptor(), FFNBClassifier(random_state=0))
+    pipe = make_pipeline(SkeletonDescriptor(), IncrementalDiscriminantAnalysis(random_state=0))
     pipe.set_callbacks(recorder).fit(hands(), [0, 0, 0, 1, 1, 1])
     assert recorder.begun == ["fit 0", "fit 0/fit 0", "fit 0/fit 1", "fit 0/fit 1/task 0"]
     assert recorder.open == 0

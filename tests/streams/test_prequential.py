@@ -14,7 +14,11 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
 
-from ffnb_sklearn import FFNBClassifier, evaluate_prequential, make_continual_pipeline
+from ffnb_sklearn import (
+    IncrementalDiscriminantAnalysis,
+    evaluate_prequential,
+    make_continual_pipeline,
+)
 from ffnb_sklearn.streams._prequential import windowed_means
 
 
@@ -88,7 +92,7 @@ def test_batches_are_tested_and_then_learned():
 @pytest.mark.parametrize("batch_size", [1, 7])
 def test_matches_a_loop_written_by_hand(blobs, batch_size):
     X, y = blobs[0][:20], blobs[1][:20]
-    model = FFNBClassifier(shared_band_size=5, random_state=0)
+    model = IncrementalDiscriminantAnalysis(shared_band_size=5, random_state=0)
     result = evaluate_prequential(model, X, y, batch_size=batch_size)
 
     clf = clone(model).partial_fit(X[:batch_size], y[:batch_size])
@@ -201,7 +205,7 @@ def test_rows_are_selected_never_converted(blobs, convert):
     expected = sparse.csr_array if convert is sparse.coo_array else type(convert(X))
     assert {kind for _, kind, _ in kinds} == {expected}
 
-    clf = FFNBClassifier(shared_band_size=5, random_state=0)
+    clf = IncrementalDiscriminantAnalysis(shared_band_size=5, random_state=0)
     plain = evaluate_prequential(clf, X, y, batch_size=30)
     found = evaluate_prequential(clf, convert(X), y, batch_size=30)
     assert_array_equal(found.is_correct, plain.is_correct)

@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 from benchmarks.heads import compare
 from benchmarks.heads.methods import METHODS, Context, setting
 from benchmarks.lib.sets import Problem, load_group, table_splits
-from ffnb_sklearn import FFNBClassifier, class_incremental_tasks
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, class_incremental_tasks
 
 # Recorded by an earlier script.
 OLD_RUNS = str(Path(compare.__file__).parents[1] / "results" / "settings" / "what_matters.csv")
@@ -93,7 +93,9 @@ def test_every_method_builds_with_its_seed():
 
 def test_a_setting_is_a_list_of_known_parameters_with_literal_values():
     clf = setting("rank=16, priors='empirical', shared_band_size=0").build(Context(seed=2))
-    expected = FFNBClassifier(rank=16, priors="empirical", shared_band_size=0, random_state=2)
+    expected = IncrementalDiscriminantAnalysis(
+        rank=16, priors="empirical", shared_band_size=0, random_state=2
+    )
     assert clf.get_params() == {**expected.get_params(), "device": "cpu"}
     for wrong in ("rank", "rang=2", "rank=print(1)", "1", "", "rank=1)+f(rank=2"):
         with pytest.raises(ValueError, match=r"a setting (is|names)"):
@@ -279,7 +281,7 @@ def test_deviations_average_splits_and_sets_first():
     ("arguments", "message"),
     [
         (["--sets", "nothing"], "nothing.npz"),
-        (["--settings", "rang=2"], "parameters of FFNBClassifier"),
+        (["--settings", "rang=2"], "parameters of IncrementalDiscriminantAnalysis"),
         (["--methods"], "must name a method"),
         (["--sets", "wine", "--against", "none.csv"], "none.csv"),
         (["--sets", "wine", "--resume", OLD_RUNS], "of this script"),

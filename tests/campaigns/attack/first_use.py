@@ -74,7 +74,7 @@ def ran(*_, **__):
 
 
 def text_pipeline():
-    model = make_continual_pipeline(HashingVectorizer(n_features=4096), classifier(band_size=0))
+    model = make_continual_pipeline(HashingVectorizer(n_features=4096), classifier())
     return model.partial_fit(["a parcel is late", "an invoice is due"], ["late", "due"])
 
 
@@ -107,14 +107,14 @@ _SEQUENCES = _RNG.random((4, 5, 6, 3))
 
 
 def word_pipeline():
-    model = make_continual_pipeline(TfidfVectorizer(), classifier(band_size=0))
+    model = make_continual_pipeline(TfidfVectorizer(), classifier())
     return model.partial_fit(["a parcel is late", "an invoice is due"], ["late", "due"])
 
 
 def kept_words_pipeline():
     kept = FrozenEstimator(CountVectorizer().fit(["a parcel is late", "an invoice is due"]))
     model = make_continual_pipeline(
-        make_union(kept, make_pipeline(kept, MaxAbsScaler())), classifier(band_size=0)
+        make_union(kept, make_pipeline(kept, MaxAbsScaler())), classifier()
     )
     return model.partial_fit(["a parcel is late", "an invoice is due"], ["late", "due"])
 

@@ -5,7 +5,7 @@ from copy import copy
 import numpy as np
 from scipy import sparse
 
-from ffnb_sklearn import FFNBClassifier, make_continual_pipeline
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, make_continual_pipeline
 from ffnb_sklearn.distributed import partial_fit_shards
 
 N_SAMPLES = 12
@@ -76,7 +76,7 @@ def count_rows(n_cases, folder):
     for number in range(n_cases):
         rng = np.random.default_rng(number)
         dense, y = _samples(_N_COLUMNS[number % 2])
-        model = FFNBClassifier(shared_band_size=0, random_state=0)
+        model = IncrementalDiscriminantAnalysis(shared_band_size=0, random_state=0)
         model.fit(sparse.csr_array(dense), y)
         call = list(CALLS)[number // 2 % len(CALLS)]
         wrong = with_wrong_index(dense, rng.choice(list(_FORMATS)), rng)

@@ -12,7 +12,7 @@ from torch import nn
 
 from ffnb_sklearn import (
     ContinualPipeline,
-    FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
     OpenSetClassifier,
     SkeletonDescriptor,
@@ -34,7 +34,7 @@ def network():
 
 def bands(**parameters):
     defaults = {"band_size": 1, "shared_band_size": 4, "random_state": 0, "device": "cpu"}
-    return FFNBClassifier().set_params(**{**defaults, **parameters})
+    return IncrementalDiscriminantAnalysis().set_params(**{**defaults, **parameters})
 
 
 def naive():
@@ -109,7 +109,7 @@ def fitted_pipeline():
 
 def exact():
     """Estimator whose samples can be forgotten one by one."""
-    return bands(band_size=0, rank=None, novelty=True)
+    return bands(rank=None, novelty=True)
 
 
 def exact_pipeline():
@@ -135,7 +135,7 @@ CALLS = {
     "fit": Call(lambda: learn(bands(classes_per_task=1), OLD), fit),
     "first partial_fit": Call(bands, lambda one: learn(one, NEW, classes=[7])),
     "partial_fit": Call(lambda: learn(bands(), OLD), lambda one: learn(one, Y >= 1)),
-    "partial_fit, exact": Call(lambda: learn(bands(band_size=0), OLD), learn),
+    "partial_fit, exact": Call(lambda: learn(bands(), OLD), learn),
     "partial_fit, descent": Call(
         lambda: learn(bands(bands__max_epochs=1), OLD),
         lambda one: learn(one, Y == 2),
@@ -152,8 +152,8 @@ CALLS = {
     ),
     "decay": Call(lambda: learn(bands(), Y >= 0), lambda one: one.decay(0.5, [1])),
     "merge": Call(lambda: learn(bands(), OLD), lambda one: one.merge(OTHER)),
-    "shards": Call(lambda: learn(bands(band_size=0), OLD), learn_shards),
-    "first shards": Call(lambda: bands(band_size=0), learn_shards),
+    "shards": Call(lambda: learn(bands(), OLD), learn_shards),
+    "first shards": Call(lambda: bands(), learn_shards),
     "naive fit": Call(lambda: fit(naive(), OLD), fit),
     "naive partial_fit": Call(lambda: learn(naive(), OLD), learn),
     "pipeline fit": Call(fitted_pipeline, fit),

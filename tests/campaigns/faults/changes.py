@@ -9,7 +9,14 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
-from ffnb_sklearn import Bands, FFNBClassifier, load, make_continual_pipeline, save
+from ffnb_sklearn import (
+    Bands,
+    FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
+    load,
+    make_continual_pipeline,
+    save,
+)
 from tests.campaigns.faults.machine import LABELS, NEW, ROWS
 from tests.parameter_rules import FIXED, NEXT_LEARNING, NEXT_PREDICTION, RULES
 
@@ -112,7 +119,9 @@ def _change_one_model(rng, count, n_changes=10):
         "skip_connection": _drawn(rng, "skip_connection"),
     }
     has_scaler, has_bands = rng.random(2) < 0.5
-    model = FFNBClassifier().set_params(**{**parameters, "band_size": int(has_bands)})
+    model = IncrementalDiscriminantAnalysis().set_params(
+        **{**parameters, "band_size": int(has_bands)}
+    )
     if has_scaler:
         model = make_continual_pipeline(StandardScaler(), model)
     model.fit(ROWS, LABELS)

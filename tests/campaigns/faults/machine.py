@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from ffnb_sklearn import FFNBClassifier, OpenSetClassifier, load, save
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, OpenSetClassifier, load, save
 from ffnb_sklearn._base.open_set import ScoreDistributions, left_out_scores
 
 # Six classes of four to nine samples; a piece is the first or the second half of a class.
@@ -36,13 +36,13 @@ pieces = st.sets(st.integers(0, len(PIECES) - 1), min_size=1, max_size=4)
 
 EXACT = {
     "default": {"band_size": 0},
-    "separate": {"band_size": 0, "shrinkage": 0.0},
-    "pooled": {"band_size": 0, "shrinkage": 1.0},
-    "identity": {"band_size": 0, "covariance": "identity"},
-    "one-vs-one": {"band_size": 0, "classifier": "ovo"},
-    "one-vs-all": {"band_size": 0, "classifier": "ova"},
-    "inputs": {"band_size": 0, "shared_band_size": 0},
-    "empirical": {"band_size": 0, "priors": "empirical"},
+    "separate": {"shrinkage": 0.0},
+    "pooled": {"shrinkage": 1.0},
+    "identity": {"covariance": "identity"},
+    "one-vs-one": {"classifier": "ovo"},
+    "one-vs-all": {"classifier": "ova"},
+    "inputs": {"shared_band_size": 0},
+    "empirical": {"priors": "empirical"},
 }
 BANDS = {
     "default": {},
@@ -63,7 +63,7 @@ def model(**parameters):
     """Model that knows nothing; its moments are exact."""
     defaults = {"band_size": 1, "shared_band_size": 6, "rank": None}
     defaults |= {"device": "cpu", "random_state": 0}
-    return FFNBClassifier().set_params(**{**defaults, **parameters})
+    return IncrementalDiscriminantAnalysis().set_params(**{**defaults, **parameters})
 
 
 def assert_valid(one, known):
@@ -261,7 +261,7 @@ class BandCalls(Calls):
 
 
 class OpenSetCalls(RuleBasedStateMachine):
-    """An `OpenSetClassifier`, beside an `FFNBClassifier` that gets the same calls.
+    """An `OpenSetClassifier`, beside an `IncrementalDiscriminantAnalysis` that gets the same calls.
 
     Thresholds depend on the order of calls, because the scores of left-out samples come from the
     model at the time of the call. So thresholds, probabilities and labels are compared with those

@@ -5,7 +5,7 @@ import gc
 import numpy as np
 import pytest
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from tests.campaigns.faults.calls import CALLS
 from tests.campaigns.faults.campaign import attack
 from tests.campaigns.faults.injection import call_with_fault
@@ -25,7 +25,7 @@ def test_callbacks_of_the_garbage_collector_are_no_inner_calls():
     """Hypothesis registers one; an error raised in it is lost, and pytest reports that."""
 
     def learn():
-        FFNBClassifier(band_size=0, shared_band_size=5).partial_fit(np.eye(3), [0, 1, 2])
+        IncrementalDiscriminantAnalysis(shared_band_size=5).partial_fit(np.eye(3), [0, 1, 2])
 
     collections = []
 

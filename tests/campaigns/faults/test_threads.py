@@ -43,7 +43,7 @@ MEETINGS = {*combinations_with_replacement(WRITES, 2)} - {("merge", "shards")}
 @pytest.mark.parametrize("names", sorted(MEETINGS), ids="-".join)
 def test_of_two_calls_that_meet_one_is_refused_and_may_be_repeated(names):
     writes = [WRITES[name] for name in names]
-    model = learn(bands(band_size=0) if "shards" in names else bands(), Y < 3)
+    model = learn(bands() if "shards" in names else bands(), Y < 3)
     alone = [deepcopy(model) for _ in writes]
     for write, one in zip(writes, alone, strict=True):
         write(one)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.bands.bound import forgetting_bound, open_axes
 from ffnb_sklearn.core.class_moments import merge, moments_of
@@ -14,7 +14,7 @@ from tests.campaigns.numerics.exact import Classes, bound, moments, relative_err
 from tests.core.small_models import CPU, SETTINGS, learnt
 
 N_CLASSES, N_FEATURES, N_SAMPLES = 3, 4, 12
-INPUTS = replace(SETTINGS, p=(2,), band_size=0, shared_band_size=0)
+INPUTS = replace(SETTINGS, p=(2,), shared_band_size=0)
 BANDS = replace(INPUTS, p=(1,), band_size=1, skip_connection=False)
 
 
@@ -87,7 +87,9 @@ def call_errors(n_calls, offset=0.0, seed=0):
     rng = np.random.default_rng(seed)
     counts = rng.integers(1, 3, n_calls)
     X, weights = _samples(int(counts.sum()), offset, rng)
-    model = FFNBClassifier(band_size=0, shared_band_size=0, rank=None, scale=False, device="cpu")
+    model = IncrementalDiscriminantAnalysis(
+        shared_band_size=0, rank=None, scale=False, device="cpu"
+    )
     for rows in np.split(np.arange(len(X)), counts.cumsum()[:-1]):
         model.partial_fit(X[rows], np.zeros(len(rows)), sample_weight=weights[rows])
     return _errors_of(model._learned_state().model.moments[0], X, weights)

@@ -4,7 +4,7 @@ import dask.array as da
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.distributed import partial_fit_shards
 
 SETS = {
@@ -16,7 +16,7 @@ SETS = {
 
 
 def _estimator(head, rank, n_neurons=60):
-    return FFNBClassifier(
+    return IncrementalDiscriminantAnalysis(
         classifier=head,
         rank=rank,
         scale=False,

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ffnb_sklearn import FFNBClassifier, load, save
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, load, save
 
 HEADS = ("gaussian", "ovo", "ova")
 
@@ -25,7 +25,7 @@ LABELS = {
     "texts": (np.array(["a", "a\0b", "\0a", "b", "", "a longer name"]), ["U", "O"]),
 }
 
-# Weight below which a class does not decay (`FFNBClassifier.decay`).
+# Weight below which a class does not decay (`IncrementalDiscriminantAnalysis.decay`).
 LIGHTEST = 1e-20
 
 # Decimal exponents of weights: one for a program, and a spread within the program.
@@ -34,7 +34,9 @@ _LEAST_EXPONENT, _LARGEST_EXPONENT, _SPREAD = -290, 290, 3
 
 def blank(head):
     """Return an estimator with exact moments."""
-    return FFNBClassifier(classifier=head, rank=None, shared_band_size=20, random_state=0)
+    return IncrementalDiscriminantAnalysis(
+        classifier=head, rank=None, shared_band_size=20, random_state=0
+    )
 
 
 def saved_and_loaded(model):

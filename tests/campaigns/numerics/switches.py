@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from ffnb_sklearn import Bands, FFNBClassifier, OpenSetClassifier
+from ffnb_sklearn import Bands, FFNBClassifier, IncrementalDiscriminantAnalysis, OpenSetClassifier
 from ffnb_sklearn.baselines import NaiveIncrementalClassifier
 
 N_CLASSES, N_FEATURES, N_SAMPLES = 4, 12, 160
@@ -78,12 +78,12 @@ SAMPLES = {
 }
 _SMALL = {"shared_band_size": 40, "random_state": 0, "device": "cpu"}
 ESTIMATORS = {
-    "gaussian": lambda: FFNBClassifier(**_SMALL),
-    "ovo": lambda: FFNBClassifier(classifier="ovo", **_SMALL),
-    "ova": lambda: FFNBClassifier(classifier="ova", **_SMALL),
+    "gaussian": lambda: IncrementalDiscriminantAnalysis(**_SMALL),
+    "ovo": lambda: IncrementalDiscriminantAnalysis(classifier="ovo", **_SMALL),
+    "ova": lambda: IncrementalDiscriminantAnalysis(classifier="ova", **_SMALL),
     "tuned": lambda: FFNBClassifier(band_size=1, bands=Bands(max_epochs=2), **_SMALL),
-    "no neurons": lambda: FFNBClassifier(**{**_SMALL, "shared_band_size": 0}),
-    "open set": lambda: OpenSetClassifier(FFNBClassifier(**_SMALL)),
+    "no neurons": lambda: IncrementalDiscriminantAnalysis(**{**_SMALL, "shared_band_size": 0}),
+    "open set": lambda: OpenSetClassifier(IncrementalDiscriminantAnalysis(**_SMALL)),
     "naive": lambda: NaiveIncrementalClassifier(max_epochs=2, random_state=0, device="cpu"),
 }
 _METHODS = ("decision_function", "predict", "predict_proba", "score_samples", "transform")

@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import make_blobs
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis
 from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
 
 pytest.importorskip("mpmath")
@@ -103,7 +103,7 @@ def test_random_programs_equal_one_fit_with_the_effective_weights(head):
 @pytest.mark.parametrize("head", HEADS)
 def test_samples_or_weights_that_double_precision_loses_never_spoil_a_prediction(head):
     X, y = make_blobs(60, n_features=3, centers=3, random_state=0)
-    model = FFNBClassifier(classifier=head, shared_band_size=20, band_size=0, random_state=0)
+    model = IncrementalDiscriminantAnalysis(classifier=head, shared_band_size=20, random_state=0)
     with pytest.raises(ValueError, match=r"samples must have values of at least"):
         model.fit(1e-160 * X, y)
     with pytest.raises(ValueError, match=r"sample weights of a class must add up to at least"):

@@ -11,7 +11,7 @@ from babel import Locale
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 
 LANGUAGES = [
     *("af", "br", "cs", "cy", "da", "de", "en", "es", "et", "fi", "fr", "ga"),
@@ -57,8 +57,8 @@ SETS = {
 
 def changes(X, y, new, n_calls):
     """Return the share of labels, and the largest probability, that calls change beside one fit."""
-    whole = FFNBClassifier(random_state=0).fit(X, y)
-    calls = FFNBClassifier(random_state=0)
+    whole = IncrementalDiscriminantAnalysis(random_state=0).fit(X, y)
+    calls = IncrementalDiscriminantAnalysis(random_state=0)
     order = np.random.default_rng(1).permutation(len(y))
     for rows in np.array_split(order, n_calls):
         calls.partial_fit(X[rows], y[rows])

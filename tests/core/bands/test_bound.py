@@ -6,12 +6,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from ffnb_sklearn.core.features.activations import ACTIVATIONS
 from numpy.testing import assert_allclose
 
 from ffnb_sklearn.core.bands.bound import descent_bound, forgetting_bound
 from ffnb_sklearn.core.bands.drafts import draft_bands
 from ffnb_sklearn.core.bands.tuning.finetune import finetune
-from ffnb_sklearn.core.features.activations import ACTIVATIONS
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import Task
 from tests.core.small_models import DESCENT, SETTINGS, learnt

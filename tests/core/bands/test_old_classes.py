@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from ffnb_sklearn.core.features.activations import ACTIVATIONS
+from ffnb_sklearn.core.features.batch_norm import BatchNorm
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core.bands.old_classes import extend_moments
 from ffnb_sklearn.core.class_moments import ClassMoments
-from ffnb_sklearn.core.features.activations import ACTIVATIONS
-from ffnb_sklearn.core.features.batch_norm import BatchNorm
 from ffnb_sklearn.core.features.feature_map import Band
 
 CPU = torch.device("cpu")

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from ffnb_sklearn.core.past import Past
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core.class_moments import ClassMoments
-from ffnb_sklearn.core.past import Past
 from tests.core.small_models import CPU, second_moment
 
 

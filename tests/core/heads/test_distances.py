@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 from sklearn.datasets import make_gaussian_quantiles
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core.class_moments import moments_of
 from ffnb_sklearn.core.heads import distances
 from ffnb_sklearn.core.heads.gaussians import ClassGaussians
@@ -193,7 +193,9 @@ def test_a_common_offset_leaves_the_scores_alone():
 def test_cosines_tell_apart_classes_that_surround_others():
     X, y = make_gaussian_quantiles(n_samples=1500, n_features=5, n_classes=3, random_state=0)
 
-    clf = FFNBClassifier(shared_band_size=300, band_size=0, random_state=0).fit(X[:1000], y[:1000])
+    clf = IncrementalDiscriminantAnalysis(shared_band_size=300, random_state=0).fit(
+        X[:1000], y[:1000]
+    )
 
     # Frequencies of 0 tell norms apart by nothing.
     assert clf.score(X[1000:], y[1000:]) > 0.75

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from scipy.special import log_softmax
 from sklearn.linear_model import Ridge
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core.class_moments import moments_of
 from ffnb_sklearn.core.heads.gaussians import ClassGaussians
 from ffnb_sklearn.core.heads.ridge import OneVsAllRidge, fit_one_vs_all, left_out_values
@@ -150,7 +150,7 @@ def test_a_single_class_has_a_power():
 def test_classes_with_equal_means_have_finite_probabilities(scale):
     A = scale * np.random.default_rng(0).normal(size=(2, 10))
     X, y = np.concatenate([A, A, -A]), np.repeat([0, 1, 2], 2)
-    clf = FFNBClassifier(classifier="ova", band_size=0, random_state=0).fit(X, y)
+    clf = IncrementalDiscriminantAnalysis(classifier="ova", random_state=0).fit(X, y)
     probabilities = clf.predict_proba(X)
     assert_allclose(probabilities.sum(axis=1), 1.0)
     assert_allclose(probabilities[:, 0], probabilities[:, 1])
@@ -161,7 +161,9 @@ def test_a_class_of_another_order_of_magnitude_is_predicted():
     y = np.repeat(np.arange(4), 20)
     X = rng.normal(size=(80, 5)) + 4.0 * rng.normal(size=(4, 5))[y]
     X[y == 3] *= 1e12
-    probabilities = FFNBClassifier(classifier="ova", random_state=0).fit(X, y).predict_proba(X)
+    probabilities = (
+        IncrementalDiscriminantAnalysis(classifier="ova", random_state=0).fit(X, y).predict_proba(X)
+    )
     assert np.isfinite(probabilities).all()
 
 
@@ -183,8 +185,8 @@ def test_classes_that_are_tight_beside_their_distances_are_told_apart(
     means = rng.normal(size=(n_classes, n_columns))
     X = means[y] * (1.0 + 6e-8 * rng.uniform(size=(len(y), n_columns)))
 
-    clf = FFNBClassifier(
-        classifier="ova", shared_band_size=shared_band_size, band_size=0, random_state=0
+    clf = IncrementalDiscriminantAnalysis(
+        classifier="ova", shared_band_size=shared_band_size, random_state=0
     ).fit(X, y)
 
     assert clf.score(X, y) == 1.0

@@ -7,7 +7,7 @@ import pytest
 import torch
 from numpy.testing import assert_array_equal
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core.heads.distances import GaussianDistances
 from ffnb_sklearn.core.heads.screening import is_exact
 
@@ -136,7 +136,7 @@ def test_nothing_is_screened_if_the_precision_of_products_is_lowered(lower):
 @pytest.mark.parametrize("labels", [(0, 1, 2), (2, 1, 0)], ids=["ascending", "descending"])
 def test_predictions_are_the_labels_of_the_highest_scores(labels):
     rng = np.random.default_rng(0)
-    clf = FFNBClassifier(shared_band_size=50, band_size=0, random_state=0)
+    clf = IncrementalDiscriminantAnalysis(shared_band_size=50, random_state=0)
     for label in labels:
         clf.partial_fit(rng.standard_normal((60, 5)) + 0.2 * label, np.full(60, label))
     X = rng.standard_normal((300, 5)) + 0.2
