@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from ffnb_sklearn.core.features.activations import ACTIVATIONS
+from ffnb_sklearn.core.bands.activations import ACTIVATIONS
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 

@@ -42,7 +42,8 @@ def save(estimator: Estimator, path: str | os.PathLike[str] | IO[bytes]) -> None
     ----------
     estimator : estimator
         `IncrementalDiscriminantAnalysis`, `FFNBClassifier`, `Bands`, the classifiers of
-        `baselines`, `TorchFeatureExtractor`, `SkeletonDescriptor`; scikit-learn's `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`,
+        `baselines`, `TorchFeatureExtractor`, `SkeletonDescriptor`; scikit-learn's
+        `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`,
         `Normalizer`, `HashingVectorizer`, `FeatureHasher` and `FrozenEstimator`; or a `Pipeline` or
         `ContinualPipeline` of these. If skops is installed, any other estimator of scikit-learn
         too. The estimator may be fitted or unfitted, and is not changed.

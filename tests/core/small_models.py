@@ -1,17 +1,18 @@
 """Settings, tasks and models that the tests of the core have in common."""
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
-from ffnb_sklearn.core.past import Past
 
+from ffnb_sklearn.core import learning
+from ffnb_sklearn.core.bands.learning import learn_with_bands
 from ffnb_sklearn.core.bands.old_classes import layer_past
-from ffnb_sklearn.core.learning import learn
+from ffnb_sklearn.core.bands.past import Past
+from ffnb_sklearn.core.bands.settings import BandSettings, Descent
 from ffnb_sklearn.core.linalg import SUM_ROUNDING
 from ffnb_sklearn.core.model import Settings, Task, empty_model
 from ffnb_sklearn.core.scatter import Scatter
-from ffnb_sklearn.core.settings import Descent
 
 CPU = torch.device("cpu")
 D = 6
@@ -26,8 +27,20 @@ DESCENT = Descent(
     adaptive_rate=True,
 )
 
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(Settings, BandSettings):
+    """Settings of a model and of its bands, so that a test can change any of them."""
+
+    def of(self, settings_class):
+        """Return the settings of one class."""
+        return settings_class(
+            **{one.name: getattr(self, one.name) for one in fields(settings_class)}
+        )
+
+
 # Two layers of bands beside inputs and a small shared band, exact moments.
-SETTINGS = Settings(
+SETTINGS = Parameters(
     p=(2, 1),
     band_size=1,
     shared_band_size=4,
@@ -54,6 +67,30 @@ SETTINGS = Settings(
 )
 
 
+def empty(n_inputs, parameters, seed=3):
+    """A model without classes."""
+    return empty_model(n_inputs, parameters.of(Settings), seed)
+
+
+def learn(model, one, parameters, **observers):
+    """A model that has learnt one more task, with bands unless `band_size` is 0."""
+    settings = parameters.of(Settings)
+    if parameters.band_size:
+        return learn_with_bands(model, one, settings, parameters.of(BandSettings), **observers)
+    return learning.learn(model, one, settings)
+
+
+def parameters_of(model):
+    """The parameters with which a model with bands has learnt its last task."""
+    return Parameters(**vars(model.settings), **vars(model.trained.settings))
+
+
+def with_bands(model, **changes):
+    """A model with other settings of its bands."""
+    settings = replace(model.trained.settings, **changes)
+    return replace(model, trained=replace(model.trained, settings=settings))
+
+
 def task(*classes, n=8, seed=0):
     """Weighted samples around one random centre per class."""
     rng = np.random.default_rng([seed, *classes])
@@ -66,7 +103,7 @@ def task(*classes, n=8, seed=0):
 def learnt(tasks, settings=SETTINGS, **changes):
     """A model that has learnt some tasks."""
     settings = replace(settings, **changes)
-    model = empty_model(tasks[0].X.shape[1], settings, 3)
+    model = empty(tasks[0].X.shape[1], settings)
     for one in tasks:
         model = learn(model, one, settings)
     return model

@@ -14,14 +14,16 @@ from ffnb_sklearn.core.bands.null_space import null_space
 from ffnb_sklearn.core.bands.old_classes import store_inputs_past
 from ffnb_sklearn.core.bands.rows import regression_rows
 from ffnb_sklearn.core.class_moments import ClassMoments
-from ffnb_sklearn.core.learning import learn
-from ffnb_sklearn.core.model import Task, empty_model
+from ffnb_sklearn.core.model import Task
 from ffnb_sklearn.core.revision import forget_classes, merge_models
 from tests.core.small_models import (
     CPU,
     SETTINGS,
     D,
+    empty,
+    learn,
     learnt,
+    parameters_of,
     past_of,
     past_rows,
     second_moment,
@@ -36,14 +38,14 @@ def root(one):
 def test_every_task_of_new_classes_adds_a_band_to_every_layer():
     model = learnt([task(0, 1), task(2)])
 
-    assert [(one.layer, one.weights.shape) for one in model.features.bands] == [
+    assert [(one.layer, one.weights.shape) for one in model.trained.layers.bands] == [
         (1, (2, 6)),
         (2, (2, 2)),
         (1, (1, 6)),
         (2, (1, 3)),
     ]
     # All axes are open to the first task; then 2 and 1 are kept.
-    assert model.null_space_dims == ((6, 2), (4, 2))
+    assert model.trained.null_space_dims == ((6, 2), (4, 2))
 
 
 def test_known_classes_alone_add_no_band():
@@ -72,7 +74,7 @@ def test_what_the_past_measured_in_old_neurons_stays_when_new_ones_come():
 
     past, now = past_rows(before, 1), past_rows(after, 1)
     n_old = past.shape[1]
-    old = after.features(new.X)[:, after.features.layer(1)[:n_old]] * new.weights.sqrt()[:, None]
+    old = after.feature_map(new.X)[:, after.features.layer(1)[:n_old]] * new.weights.sqrt()[:, None]
     assert_allclose((now.T @ now)[:n_old, :n_old], past.T @ past + old.T @ old, rtol=1e-8)
 
 
@@ -83,13 +85,13 @@ def test_a_stream_that_is_resumed_is_the_uninterrupted_one(rank, p, third):
     n_known = 3 + (3 in third)
     tasks = [task(0, 1), task(2), task(*third, seed=1), task(n_known, n_known + 1)]
     settings = replace(SETTINGS, p=p, rank=rank)
-    whole = resumed = empty_model(D, settings, seed=3)
+    whole = resumed = empty(D, settings)
     for one in tasks:
         whole = learn(whole, one, settings)
         resumed = learn(pickle.loads(pickle.dumps(resumed)), one, settings)
-    assert whole.inputs_past is not None
-    assert whole.null_space_dims == resumed.null_space_dims
-    for band, other in zip(whole.features.bands, resumed.features.bands, strict=True):
+    assert whole.trained.past is not None
+    assert whole.trained.null_space_dims == resumed.trained.null_space_dims
+    for band, other in zip(whole.trained.layers.bands, resumed.trained.layers.bands, strict=True):
         assert_array_equal(band.weights, other.weights)
 
 
@@ -108,7 +110,7 @@ def test_a_stream_adds_each_class_once_to_the_past_of_the_inputs(monkeypatch):
         forget_classes(model, [0]),
         merge_models(model, learnt([task(3)], settings), [3], device=CPU),
     ):
-        assert changed.inputs_past is None
+        assert changed.trained.past is None
 
 
 @pytest.mark.parametrize(("d", "rank"), [(5, None), (5, 2), (200, None), (200, 2)])
@@ -145,7 +147,7 @@ def test_rows_are_regressed_on_the_moments_of_all_tasks_or_of_one(init, confined
         0.1,
         sees_past=init == "multi",
     )
-    assert_allclose(model.features.bands[1].weights, expected.rows, rtol=1e-8, atol=1e-12)
+    assert_allclose(model.trained.layers.bands[1].weights, expected.rows, rtol=1e-8, atol=1e-12)
 
 
 def test_statistics_of_new_neurons_are_those_of_samples_left_out():
@@ -157,13 +159,13 @@ def test_statistics_of_new_neurons_are_those_of_samples_left_out():
         regression_rows(
             first.X, codes, first.weights, null_space(past_of(first.X[:0]), 0), 0.1
         ).responses.relu()
-        * model.features.bands[0].scale
+        * model.trained.layers.bands[0].scale
     )
     for label, one in enumerate(model.moments):
         now = first.classes == label
         share = first.weights[now] / first.weights[now].sum()
         assert_allclose(one.mean[-2:], share @ left_out[now], rtol=1e-8)
-        in_sample = share @ model.features(first.X)[now][:, -2:]
+        in_sample = share @ model.feature_map(first.X)[now][:, -2:]
         assert in_sample[label] > one.mean[-2 + label]  # the optimism that is taken out
 
 
@@ -171,9 +173,9 @@ def test_statistics_of_new_neurons_are_those_of_samples_left_out():
 def test_old_classes_keep_their_moments_and_get_those_of_new_neurons(how):
     before = learnt([task(0, 1)], old_statistics=how)
 
-    after = learn(before, task(2), before.settings)
+    after = learn(before, task(2), parameters_of(before))
 
-    width = before.features.n_features
+    width = before.feature_map.n_features
     for old, new in zip(before.moments, after.moments[:2], strict=True):
         assert_array_equal(new.mean[:width], old.mean)
         assert_array_equal(new.columns(slice(0, width)), old.columns(slice(None)))
@@ -183,8 +185,8 @@ def test_old_classes_keep_their_moments_and_get_those_of_new_neurons(how):
 def test_random_rows_differ_from_task_to_task_and_repeat_with_the_seed():
     tasks = [task(0), task(1), task(2)]
 
-    rows = [one.weights for one in learnt(tasks, init="random", p=(0.5,)).features.bands]
-    again = [one.weights for one in learnt(tasks, init="random", p=(0.5,)).features.bands]
+    rows = [one.weights for one in learnt(tasks, init="random", p=(0.5,)).trained.layers.bands]
+    again = [one.weights for one in learnt(tasks, init="random", p=(0.5,)).trained.layers.bands]
 
     assert_array_equal(rows, again)
     assert abs(np.corrcoef(np.vstack(rows))[0, 1]) < 0.99
@@ -193,12 +195,12 @@ def test_random_rows_differ_from_task_to_task_and_repeat_with_the_seed():
 @pytest.mark.parametrize(("p", "layer", "width"), [((6, 1), 1, 6), ((2, 3), 2, 3)])
 def test_keeping_all_axes_is_an_error_that_names_the_layer_and_what_works(p, layer, width):
     model = learnt([task(0, 1)], p=(1, 1))
-    bands = model.features.bands
+    bands = model.trained.layers.bands
 
     message = rf"p={width} leaves no axis .* in layer {layer}, .* {width} wide .* is {width - 1}"
     with pytest.raises(ValueError, match=message):
-        learn(model, task(2), replace(model.settings, p=p))
-    assert model.features.bands is bands
+        learn(model, task(2), replace(parameters_of(model), p=p))
+    assert model.trained.layers.bands is bands
 
 
 def test_learning_leaves_the_model_it_started_from_as_it_was():
@@ -213,8 +215,11 @@ def test_learning_leaves_the_model_it_started_from_as_it_was():
 
 def test_random_bands_draw_other_numbers_than_the_shared_band():
     settings = replace(SETTINGS, init="random", p=(0.5,), shared_band_size=1)
-    model = empty_model(D, settings, seed=3)
+    model = empty(D, settings)
     model = learn(learn(model, task(0), settings), task(1), settings)
-    rows = [model.features.shared.rows[0, :D], *(band.weights[0] for band in model.features.bands)]
+    rows = [
+        model.features.shared.rows[0, :D],
+        *(band.weights[0] for band in model.trained.layers.bands),
+    ]
     directions = np.array([row / np.linalg.norm(row) for row in rows])
     assert np.abs(directions @ directions.T - np.eye(3)).max() < 0.99

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.model import Task, empty_model, updated_moments
-from tests.core.small_models import SETTINGS, past_rows, second_moment
+from tests.core.small_models import SETTINGS, empty, past_rows, second_moment
 
 BARE = replace(SETTINGS, p=(0.95,), shared_band_size=7)
 RNG = np.random.default_rng(0)
@@ -22,7 +22,7 @@ TASK = Task(
 
 
 def known(settings=BARE):
-    model = empty_model(5, settings, 3)
+    model = empty(5, settings)
     return replace(model, moments=updated_moments(model, TASK))
 
 
@@ -45,7 +45,7 @@ def test_the_shared_band_comes_from_the_seed():
 def test_moments_are_those_of_each_class_over_all_features():
     model = known()
 
-    values = model.features(TASK.X).numpy()
+    values = model.feature_map(TASK.X).numpy()
     assert len(model.moments) == 3
     for label, one in enumerate(model.moments):
         now, weights = values[TASK.classes == label], TASK.weights[TASK.classes == label].numpy()
@@ -66,7 +66,7 @@ def test_few_samples_at_a_time_give_the_same(chunk):
 
 
 def test_given_outputs_of_the_newest_neurons_stand_in_for_computed_ones():
-    model = empty_model(5, BARE, 3)
+    model = empty(5, BARE)
     fresh = torch.as_tensor(RNG.normal(size=(25, 2)))
 
     moments = updated_moments(model, TASK, fresh)

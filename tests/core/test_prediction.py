@@ -40,7 +40,7 @@ def test_the_view_has_the_columns_that_the_classifier_sees(skip_connection):
     model = known(replace(BARE, skip_connection=skip_connection))
 
     columns = slice(0 if skip_connection else 5, None)
-    assert torch.equal(prediction.view(model, TASK.X), model.features(TASK.X)[:, columns])
+    assert torch.equal(prediction.view(model, TASK.X), model.feature_map(TASK.X)[:, columns])
 
 
 class Transfers(TorchDispatchMode):

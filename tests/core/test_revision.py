@@ -8,9 +8,8 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core import prediction
-from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.likeness import LeftOutLikeness
-from ffnb_sklearn.core.model import Task, empty_model
+from ffnb_sklearn.core.model import Task
 from ffnb_sklearn.core.revision import (
     decay_classes,
     forget_classes,
@@ -18,7 +17,7 @@ from ffnb_sklearn.core.revision import (
     merge_models,
     subtract_samples,
 )
-from tests.core.small_models import CPU, SETTINGS, D, past_rows, second_moment, task
+from tests.core.small_models import CPU, SETTINGS, D, empty, learn, past_rows, second_moment, task
 
 PAIR = replace(SETTINGS, p=(0.5, 0.5))
 
@@ -26,7 +25,7 @@ PAIR = replace(SETTINGS, p=(0.5, 0.5))
 def learnt(*sizes, seed=0, **changes):
     """A model of one task per entry, with that many new classes each; and its samples."""
     settings = replace(PAIR, **changes)
-    rng, model, tasks, first = np.random.default_rng(seed), empty_model(D, settings, 3), [], 0
+    rng, model, tasks, first = np.random.default_rng(seed), empty(D, settings), [], 0
     for size in sizes:
         labels = np.repeat(np.arange(first, first + size), 8)
         X = torch.as_tensor(rng.normal(size=(len(labels), D)) + rng.normal(size=D))
@@ -58,7 +57,7 @@ def test_forgetting_a_few_of_many_inputs_forms_no_square_matrix(rank):
     X = torch.as_tensor(np.random.default_rng(0).normal(size=(12, 30_000)))
     classes = torch.arange(12) // 4
     samples = Task(X, classes, torch.ones(12).double())
-    model = learn(empty_model(X.shape[1], settings, 3), samples, settings)
+    model = learn(empty(X.shape[1], settings), samples, settings)
 
     left = forget_classes(model, [1])
 
@@ -85,7 +84,7 @@ def test_decayed_classes_equal_one_joint_fit_with_decayed_sample_weights(classif
     settings = replace(SETTINGS, classifier=classifier, shrinkage=None, epsilon=None)
     first, again = task(0, 1, 2), task(1, 2, 3, seed=1)
 
-    model = learn(empty_model(D, settings, 3), first, settings)
+    model = learn(empty(D, settings), first, settings)
     model = learn(decay_classes(model, 0.3, decayed), again, settings)
 
     now = torch.isin(first.classes, torch.as_tensor(decayed))
@@ -95,7 +94,7 @@ def test_decayed_classes_equal_one_joint_fit_with_decayed_sample_weights(classif
         for parts in zip(*((one.X, one.classes) for one in (first, again)), strict=True)
     ]
     joint = Task(*both, torch.cat([weights, again.weights]))
-    expected = learn(empty_model(D, settings, 3), joint, settings)
+    expected = learn(empty(D, settings), joint, settings)
     assert_allclose(
         prediction.scores(model, joint.X),
         prediction.scores(expected, joint.X),
@@ -123,12 +122,12 @@ def test_merged_models_keep_the_features_and_moments_of_both(how):
 
     merged = merge_models(first, second, [5, 3, 4], device=CPU)
 
-    n_fixed, n_first = D + 4, first.features.n_features
-    own = np.r_[:n_fixed, n_first : merged.features.n_features]  # the columns of the second
+    n_fixed, n_first = D + 4, first.feature_map.n_features
+    own = np.r_[:n_fixed, n_first : merged.feature_map.n_features]  # the columns of the second
     samples = torch.cat([X, Z])
-    values = merged.features(samples)
-    assert torch.equal(values[:, :n_first], first.features(samples))
-    assert_allclose(values[:, own], second.features(samples), rtol=1e-12, atol=1e-14)
+    values = merged.feature_map(samples)
+    assert torch.equal(values[:, :n_first], first.feature_map(samples))
+    assert_allclose(values[:, own], second.feature_map(samples), rtol=1e-12, atol=1e-14)
     for label in range(3):
         assert_array_equal(merged.moments[label].mean[:n_first], first.moments[label].mean)
         there = merged.moments[[5, 3, 4][label]]
@@ -153,7 +152,7 @@ def test_the_past_of_merged_models_is_that_of_both():
 
     merged = merge_models(first, second, [3, 4, 5], device=CPU)
 
-    assert merged.n_newest == 0
+    assert merged.trained.n_newest == 0
     assert_allclose(squared(past_rows(merged, 0)), X.T @ X + Z.T @ Z, rtol=1e-9, atol=1e-9)
     # Each measured its own neurons; what its classes give in the other's is inferred.
     columns, n_first = merged.features.layer(1), len(first.features.layer(1))
@@ -187,7 +186,7 @@ def assert_same_moments(moments, expected):
 def test_subtracted_samples_leave_the_moments_of_the_other_samples():
     settings = replace(SETTINGS, p=(0.5,))
     samples = task(0, 1, 2, n=20)
-    model = learn(empty_model(D, settings, 3), samples, settings)
+    model = learn(empty(D, settings), samples, settings)
     # Three samples of class 0, and the whole class 2.
     is_gone = torch.zeros(60, dtype=torch.bool)
     is_gone[[1, 5, 7]] = True
@@ -199,18 +198,18 @@ def test_subtracted_samples_leave_the_moments_of_the_other_samples():
 
     assert gone == [2]
     assert rounded == []
-    expected = learn(empty_model(D, settings, 3), subset(samples, ~is_gone), settings)
+    expected = learn(empty(D, settings), subset(samples, ~is_gone), settings)
     assert_same_moments(remaining.moments[0], expected.moments[0])
     assert remaining.moments[1] is model.moments[1]
     assert remaining.earlier is None
-    assert remaining.inputs_past is None
+    assert remaining.trained.past is None
     assert remaining.features is model.features
 
 
 def test_samples_are_not_subtracted_from_truncated_moments():
     settings = replace(SETTINGS, p=(0.5,), rank=3)
     samples = task(0, 1, n=20)
-    model = learn(empty_model(D, settings, 3), samples, settings)
+    model = learn(empty(D, settings), samples, settings)
     with pytest.raises(ValueError, match="scatter of the class is not stored exactly"):
         subtract_samples(model, subset(samples, slice(0, 3)), [0])
 
@@ -219,7 +218,7 @@ def test_samples_are_not_subtracted_from_truncated_moments():
 def test_joined_classes_have_the_moments_of_all_their_samples(rank):
     settings = replace(SETTINGS, p=(0.5,), rank=rank)
     samples = task(0, 1, 2, n=20)
-    model = learn(empty_model(D, settings, 3), samples, settings)
+    model = learn(empty(D, settings), samples, settings)
 
     joined = join_classes(model, [[1], [2, 0]], device=CPU)
 
@@ -227,7 +226,7 @@ def test_joined_classes_have_the_moments_of_all_their_samples(rank):
     names = torch.tensor([1, 0, 1])
     renamed = replace(samples, classes=names[samples.classes])
     exact = replace(settings, rank=None)
-    expected = learn(empty_model(D, exact, 3), renamed, exact).moments[1]
+    expected = learn(empty(D, exact), renamed, exact).moments[1]
     moments = joined.moments[1]
     assert_allclose(moments.mean, expected.mean, rtol=1e-9, atol=1e-9)
     assert_allclose(np.diag(moments.scatter()), np.diag(expected.scatter()), rtol=1e-5)
@@ -240,7 +239,7 @@ def test_classes_in_a_new_order_keep_their_bands():
     turned = join_classes(model, [[2], [0], [1]], device=CPU)
     assert turned.features is model.features
     assert turned.moments == (model.moments[2], model.moments[0], model.moments[1])
-    assert turned.n_newest == model.n_newest
+    assert turned.trained.n_newest == model.trained.n_newest
     assert_allclose(prediction.scores(turned, X), prediction.scores(model, X)[:, [2, 0, 1]])
 
 

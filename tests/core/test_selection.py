@@ -33,8 +33,7 @@ from ffnb_sklearn.core.heads import HEADS
 from ffnb_sklearn.core.heads.distances import fit_distances
 from ffnb_sklearn.core.heads.gaussians import ClassGaussians
 from ffnb_sklearn.core.heads.judge import LeftOutSamples
-from ffnb_sklearn.core.learning import learn
-from ffnb_sklearn.core.model import Task, empty_model
+from ffnb_sklearn.core.model import Task
 from ffnb_sklearn.core.selection import (
     Choice,
     GaussianDensities,
@@ -45,7 +44,7 @@ from ffnb_sklearn.core.selection import (
     separation_energy,
 )
 from ffnb_sklearn.core.solution import solve
-from tests.core.small_models import CPU, SETTINGS
+from tests.core.small_models import CPU, SETTINGS, empty, learn
 
 OPEN = replace(SETTINGS, p=(0.9,), shared_band_size=60, shrinkage=None, epsilon=None, rank=64)
 D, N_CLASSES = 20, 6
@@ -79,7 +78,7 @@ def curved_samples(seed, n):
 
 
 def learnt(X, labels, settings=OPEN):
-    model = empty_model(X.shape[1], settings, 3)
+    model = empty(X.shape[1], settings)
     weights = np.ones(len(X))
     return learn(model, Task(*(torch.as_tensor(one) for one in (X, labels, weights))), settings)
 
@@ -297,7 +296,7 @@ def test_the_order_of_classes_and_their_partition_into_tasks_play_no_part(sample
 
     for order in (range(N_CLASSES)[::-1], [2, 0, 5, 1, 4, 3]):
         assert_same_choice(choice_of(model, [model.moments[k] for k in order]), expected)
-    parts = empty_model(D, settings, 3)
+    parts = empty(D, settings)
     for classes in ([0, 1], [2], [3, 4, 5]):
         rows = np.isin(labels, classes)
         one = (torch.as_tensor(values[rows]) for values in (X, labels, np.ones(len(X))))
@@ -897,7 +896,7 @@ def test_weights_of_any_size_choose_the_same():
     settings = replace(OPEN, rank=None)
 
     def choice(weight):
-        model = empty_model(D, settings, 3)
+        model = empty(D, settings)
         task = Task(*(torch.as_tensor(one) for one in (X, y, np.full(len(X), weight))))
         return choice_of(learn(model, task, settings))
 

@@ -13,10 +13,10 @@ from ffnb_sklearn.core.heads.gaussians import ClassGaussians
 from ffnb_sklearn.core.heads.pairs import PairwiseFisher
 from ffnb_sklearn.core.heads.ridge import OneVsAllRidge
 from ffnb_sklearn.core.linalg import IllConditionedWarning, NotPositiveDefiniteError
-from ffnb_sklearn.core.model import Task, empty_model
+from ffnb_sklearn.core.model import Task
 from ffnb_sklearn.core.selection import apply_choice
 from ffnb_sklearn.core.solution import n_classifier_weights, solve
-from tests.core.small_models import CPU, SETTINGS, D, learnt, task
+from tests.core.small_models import CPU, SETTINGS, D, empty, learnt, task
 
 KINDS = {
     "all pairs": ({}, PairwiseFisher),
@@ -62,7 +62,7 @@ def test_an_absolute_ridge_of_a_class_is_half_of_that_of_a_pair(head):
 
 
 def test_no_class_has_no_weights():
-    assert n_classifier_weights(empty_model(D, SETTINGS, 3).features, (), SETTINGS) == 0
+    assert n_classifier_weights(empty(D, SETTINGS).features, (), SETTINGS) == 0
 
 
 def test_a_warning_comes_once():

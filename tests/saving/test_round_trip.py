@@ -38,7 +38,7 @@ from ffnb_sklearn import (
     save,
 )
 from ffnb_sklearn.backbones import ConvNet, FlipCrop, Jitter, MirrorShift
-from ffnb_sklearn.core.settings import Descent
+from ffnb_sklearn.core.bands.settings import Descent
 from ffnb_sklearn.exceptions import ModelFileError
 from ffnb_sklearn.saving import _files
 from ffnb_sklearn.saving._classes import fits

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from .layers import Band
 from .past import LayerMoments, Past
 from .trained import BandMoments, trained_of
 
-__all__ = ["append_band", "extend_moments", "layer_past", "store_inputs_past"]
+__all__ = ["append_band", "layer_past", "moments_in_band", "store_inputs_past"]
 
 
 def store_inputs_past(model: Model, device: torch.device) -> Model:
@@ -47,7 +48,7 @@ def append_band(
     `owners` are the numbers of the classes of its neurons.
     """
     trained = trained_of(model)
-    moments = extend_moments(model, band, device=device)
+    moments = _extend_moments(model, band, device)
     trained = replace(
         trained,
         layers=trained.layers.append_band(band),
@@ -57,32 +58,13 @@ def append_band(
     return replace(model, trained=trained)
 
 
-def extend_moments(model: Model, band: Band, *, device: torch.device) -> tuple[BandMoments, ...]:
-    r"""Return the moments of the classes in all trained neurons and in those of a new band.
-
-    With the old statistics "zero", as in the paper, the null-space silences the new neurons, so
-    their output is the constant g(0), after any batch normalisation. "gaussian" assumes that the
-    class is Gaussian below the band. Raise `ValueError` if a new moment is not finite.
-    """
-    if not model.moments:
-        return ()
+def _extend_moments(model: Model, band: Band, device: torch.device) -> tuple[BandMoments, ...]:
+    """Return the moments of the classes in all trained neurons, those of a new band at the end."""
     trained = trained_of(model)
-    n_below = band.weights.shape[1]
     below = []
     for number, moments in enumerate(model.moments):
-        layer = trained.layer_moments(moments, number, band.layer - 1)
-        below.append(
-            LayerMoments(
-                layer.weight,
-                layer.mean[:n_below],
-                layer.factor[:, :n_below],
-                layer.residual[:n_below],
-            )
-        )
-    if trained.settings.old_statistics == "zero":
-        added = _silent_moments(below, band)
-    else:
-        added = _gaussian_moments(below, band, device)
+        below.append(trained.layer_moments(moments, number, band.layer - 1))
+    added = moments_in_band(below, band, trained.settings.old_statistics, device=device)
     extended = []
     for moments, in_neurons, (mean, factor, residual) in zip(
         model.moments, trained.moments, added, strict=True
@@ -92,8 +74,35 @@ def extend_moments(model: Model, band: Band, *, device: torch.device) -> tuple[B
     return tuple(extended)
 
 
-# Mean, columns of the factor, and residual of a class in the neurons of a band.
-_MomentsInBand = tuple[Array, Array, Array]
+class MomentsInBand(NamedTuple):
+    """Mean, columns of the factor, and residual of a class in the neurons of a band."""
+
+    mean: Array
+    factor: Array
+    residual: Array
+
+
+def moments_in_band(
+    below: Sequence[LayerMoments], band: Band, old_statistics: str, *, device: torch.device
+) -> list[MomentsInBand]:
+    """Return the moments of classes in a band, given their moments in the layer below.
+
+    With the statistics "zero", as in the paper, the null-space silences the neurons, so their
+    output is the constant g(0), after any batch normalisation. "gaussian" assumes that the class is
+    Gaussian below the band. Raise `ValueError` if a moment is not finite.
+    """
+    if not below:
+        return []
+    n_below = band.weights.shape[1]
+    seen = []
+    for layer in below:
+        mean = layer.mean[:n_below]
+        factor = layer.factor[:, :n_below]
+        residual = layer.residual[:n_below]
+        seen.append(LayerMoments(layer.weight, mean, factor, residual))
+    if old_statistics == "zero":
+        return _silent_moments(seen, band)
+    return _gaussian_moments(seen, band, device)
 
 
 def _response_map(band: Band) -> tuple[Array, Array]:
@@ -104,7 +113,7 @@ def _response_map(band: Band) -> tuple[Array, Array]:
     return scale[:, None] * band.weights, -scale * band.batch_norm.mean
 
 
-def _silent_moments(below: Sequence[LayerMoments], band: Band) -> list[_MomentsInBand]:
+def _silent_moments(below: Sequence[LayerMoments], band: Band) -> list[MomentsInBand]:
     """Return the moments of neurons whose output is the constant g(offset)."""
     _, offset = _response_map(band)
     activation = ACTIVATIONS[band.activation]
@@ -113,13 +122,13 @@ def _silent_moments(below: Sequence[LayerMoments], band: Band) -> list[_MomentsI
     silent = []
     for layer in below:
         no_factor = np.zeros((len(layer.factor), len(constant)))
-        silent.append((constant, no_factor, no_variance))
+        silent.append(MomentsInBand(constant, no_factor, no_variance))
     return silent
 
 
 def _gaussian_moments(
     below: Sequence[LayerMoments], band: Band, device: torch.device
-) -> list[_MomentsInBand]:
+) -> list[MomentsInBand]:
     r"""Return the moments of neurons for classes that are Gaussian below the band.
 
     A class of weight n, mean :math:`\mu` and scatter :math:`F^\top F + \mathrm{diag}(v)` gives a
@@ -154,8 +163,10 @@ def _gaussian_moments(
     output_scatters = band.scale**2 * class_weights * output.variance
     output_residuals = (output_scatters - explained).clamp_min(0.0)
     check_finite(float(output_means.sum()), float(explained.sum()), float(output_residuals.sum()))
-    factor_arrays = [as_array(factor) for factor in factors]
-    return list(zip(as_array(output_means), factor_arrays, as_array(output_residuals), strict=True))
+    moments = []
+    for mean, factor, residual in zip(output_means, factors, output_residuals, strict=True):
+        moments.append(MomentsInBand(as_array(mean), as_array(factor), as_array(residual)))
+    return moments
 
 
 def _stacked(rows: Sequence[Array], device: torch.device) -> torch.Tensor:

@@ -5,11 +5,11 @@ import re
 import numpy as np
 import pytest
 import torch
-from ffnb_sklearn.core.features.activations import ACTIVATIONS, Activation
 from numpy.testing import assert_allclose
 from scipy import integrate, stats
 
 from ffnb_sklearn import Bands, NaiveIncrementalClassifier
+from ffnb_sklearn.core.bands.activations import ACTIVATIONS, Activation
 
 
 def moments(activation, mean, variance):

@@ -2,10 +2,10 @@
 
 import numpy as np
 import torch
-from ffnb_sklearn.core.features.batch_norm import BatchNorm
 from numpy.testing import assert_allclose
 from torch import nn
 
+from ffnb_sklearn.core.bands.batch_norm import BatchNorm
 from ffnb_sklearn.core.features.feature_map import Band, FeatureMap
 from ffnb_sklearn.core.features.shared_band import SharedBand
 

@@ -6,15 +6,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from ffnb_sklearn.core.features.activations import ACTIVATIONS
 from numpy.testing import assert_allclose
 
+from ffnb_sklearn.core.bands.activations import ACTIVATIONS
 from ffnb_sklearn.core.bands.bound import descent_bound, forgetting_bound
 from ffnb_sklearn.core.bands.drafts import draft_bands
 from ffnb_sklearn.core.bands.tuning.finetune import finetune
-from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import Task
-from tests.core.small_models import DESCENT, SETTINGS, learnt
+from tests.core.small_models import DESCENT, SETTINGS, learn, learnt, parameters_of
 
 BANDS_ONLY = replace(SETTINGS, p=(0.9,) * 3, band_size=2, shared_band_size=0, skip_connection=False)
 
@@ -61,7 +60,7 @@ def test_the_drift_is_within_the_bound(activation, null_space, max_epochs, seed,
 def test_the_drift_is_the_change_of_the_maps():
     tasks = stream()
     before, X = learnt(tasks[:2], BANDS_ONLY), tasks[0].X
-    after = learn(before, tasks[2], before.settings)
+    after = learn(before, tasks[2], parameters_of(before))
 
     found = forgetting_bound(after, X)
 
@@ -96,12 +95,12 @@ def test_alpha_and_beta_are_coordinates_along_the_residual_axes():
 
     past = torch.cat([task.X for task in tasks[:2]]).numpy()
     axes = np.linalg.svd(past)[2][4:]
-    rows = model.features.bands[-1].scale * model.features.bands[-1].weights
+    rows = model.trained.layers.bands[-1].scale * model.trained.layers.bands[-1].weights
     assert_allclose(one.alpha, np.square(rows @ axes.T).sum(), rtol=1e-8)
     assert_allclose(one.beta, np.square(X @ axes.T).sum(), rtol=1e-8)
     assert_allclose(
         one.old_weights,
-        sum(np.square(band.scale * band.weights).sum() for band in model.features.bands[:-1]),
+        sum(np.square(band.scale * band.weights).sum() for band in model.trained.layers.bands[:-1]),
         rtol=1e-12,
     )
 
@@ -194,7 +193,7 @@ def dense_path(model, task, n_layers):
     for layer, draft in enumerate(drafts):
         rows = np.array([leaves[layer].numpy() for leaves in path])
         axes = np.linalg.svd(draft.open_axes.kept.numpy())[2][draft.open_axes.n_kept :].T
-        bands = [band.weights for band in model.features.bands if band.layer == layer + 1]
+        bands = [band.weights for band in model.trained.layers.bands if band.layer == layer + 1]
         old = np.vstack([np.pad(w, ((0, 0), (0, rows.shape[2] - w.shape[1]))) for w in bands])
         layers.append((axes, old, np.swapaxes(rows @ axes, 1, 2)))
     return layers
@@ -217,7 +216,7 @@ def test_the_bound_of_a_descent_is_the_printed_sum_over_its_steps(n_layers, acti
     assert_allclose(bound, printed, rtol=1e-9)
     # The path of the recorded descent ends at the rows of the model that learns the task.
     after = learn(before, tasks[2], settings)
-    last_rows = after.features.bands[-1].weights
+    last_rows = after.trained.layers.bands[-1].weights
     assert_allclose(layers[-1][2][-1].T @ layers[-1][0].T, last_rows, atol=1e-12)
 
 

@@ -25,7 +25,7 @@ def test_all_bands_have_the_scale_of_the_first():
 
     drafts = draft_bands(model, task(2))
 
-    assert {draft.scale for draft in drafts} == {model.features.bands[0].scale}
+    assert {draft.scale for draft in drafts} == {model.trained.layers.bands[0].scale}
 
 
 def test_absolute_units_leave_rows_and_outputs_as_they_are():
@@ -43,14 +43,14 @@ def test_appended_drafts_give_the_model_its_new_features():
     after, outputs = append_drafts(model, new, drafts)
 
     assert outputs.shape == (16, 4)
-    assert after.n_newest == 2
-    assert after.null_space_dims == (*model.null_space_dims, (4, 3))
+    assert after.trained.n_newest == 2
+    assert after.trained.null_space_dims == (*model.trained.null_space_dims, (4, 3))
     assert len(after.moments) == 2
-    assert after.moments[0].mean.shape == (after.features.n_features,)
+    assert after.moments[0].mean.shape == (after.feature_map.n_features,)
     # Without left-out responses, the outputs are those of the feature map.
     plain = replace(model, settings=replace(SETTINGS, left_out=False))
     after, outputs = append_drafts(plain, new, draft_bands(plain, new))
-    torch.testing.assert_close(after.features(new.X)[:, -4:], outputs, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(after.feature_map(new.X)[:, -4:], outputs, rtol=1e-9, atol=1e-12)
 
 
 def test_p_that_leaves_no_axis_names_the_layer():

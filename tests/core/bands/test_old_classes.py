@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from ffnb_sklearn.core.features.activations import ACTIVATIONS
-from ffnb_sklearn.core.features.batch_norm import BatchNorm
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core.bands.old_classes import extend_moments
+from ffnb_sklearn.core.bands.activations import ACTIVATIONS
+from ffnb_sklearn.core.bands.batch_norm import BatchNorm
+from ffnb_sklearn.core.bands.layers import Band
+from ffnb_sklearn.core.bands.old_classes import moments_in_band
+from ffnb_sklearn.core.bands.past import LayerMoments
 from ffnb_sklearn.core.class_moments import ClassMoments
-from ffnb_sklearn.core.features.feature_map import Band
 
 CPU = torch.device("cpu")
 RNG = np.random.default_rng(0)
@@ -21,6 +22,27 @@ def a_class(residual=0.0):
     return ClassMoments(
         WEIGHT, WEIGHT**0.5, RNG.normal(size=5), factor, np.full(5, residual * WEIGHT)
     )
+
+
+def extend_moments(classes, band, inputs, how, *, device):
+    """The moments of classes with those in a band that sees some of the features."""
+    below = []
+    for one in classes:
+        below.append(
+            LayerMoments(one.weight, one.mean[inputs], one.factor[:, inputs], one.residual[inputs])
+        )
+    extended = []
+    for one, added in zip(classes, moments_in_band(below, band, how, device=device), strict=True):
+        extended.append(
+            ClassMoments(
+                one.weight,
+                one.weight_norm,
+                np.append(one.mean, added.mean),
+                np.hstack([one.factor, added.factor]),
+                np.append(one.residual, added.residual),
+            )
+        )
+    return tuple(extended)
 
 
 def sampled(moments, n=400_000):
@@ -81,7 +103,7 @@ def test_what_is_known_of_the_old_features_stays_bit_for_bit(how):
 
     assert result.weight == moments.weight
     assert_array_equal(result.mean[:5], moments.mean)
-    assert_array_equal(result.columns(slice(0, 5)), moments.factor)
+    assert_array_equal(result.factor[:, :5], moments.factor)
     assert_array_equal(result.residual[:5], moments.residual)
     assert (result.residual >= 0).all()
 
@@ -109,7 +131,7 @@ def test_classes_are_extended_together_as_they_are_alone(how):
         (alone,) = extend_moments([one], band, inputs, how, device=CPU)
         assert both.weight == alone.weight
         assert_allclose(both.mean, alone.mean, rtol=1e-12, atol=1e-14)
-        rows, expected = (each.columns(slice(None)) for each in (both, alone))
+        rows, expected = both.factor, alone.factor
         assert_allclose(rows, expected, rtol=1e-12, atol=1e-14)
         assert_allclose(both.residual, alone.residual, rtol=1e-11, atol=1e-13)
     assert extend_moments([], band, inputs, how, device=CPU) == ()

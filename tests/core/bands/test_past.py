@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from ffnb_sklearn.core.past import Past
 from numpy.testing import assert_allclose, assert_array_equal
 
+from ffnb_sklearn.core.bands.past import Past
 from ffnb_sklearn.core.class_moments import ClassMoments
 from tests.core.small_models import CPU, second_moment
 
@@ -25,7 +25,7 @@ def classes_of(n_columns, n_classes=4, residual=0.0):
 def test_principal_rows_have_the_second_moment_of_all_classes(n_columns, has_basis):
     classes = classes_of(n_columns)
 
-    past = Past.empty(n_columns, CPU).extend(classes, slice(None))
+    past = Past.empty(n_columns, CPU).extend(classes)
 
     rows = past.principal.rows()
     expected = sum(second_moment(one_class) for one_class in classes)
@@ -40,12 +40,13 @@ def test_classes_are_added_one_by_one_however_they_are_divided(n_columns):
     classes = classes_of(n_columns, residual=0.5)
     start = Past.empty(n_columns, CPU)
 
-    together = start.extend(classes, slice(None))
-    divided = start.extend(classes[:1], slice(None)).extend(classes, slice(None))
+    together = start.extend(classes)
+    divided = start.extend(classes[:1]).extend(classes[1:])
 
     assert torch.equal(together.coordinates, divided.coordinates)
     assert_array_equal(together.residual, divided.residual)
-    assert together.extend(classes, slice(None)) is together
+    assert together.n_classes == len(classes)
+    assert together.extend([]) is together
 
 
 def test_rows_that_depend_on_one_another_leave_an_orthonormal_basis():
@@ -55,7 +56,7 @@ def test_rows_that_depend_on_one_another_leave_an_orthonormal_basis():
         5.0, 5.0**0.5, first.mean, first.factor + 1e-9 * second.factor, first.residual
     )
 
-    past = Past.empty(20, CPU).extend([first, nearly_equal], slice(None))
+    past = Past.empty(20, CPU).extend([first, nearly_equal])
 
     assert past.basis is not None
     gram = past.basis @ past.basis.T
@@ -64,6 +65,6 @@ def test_rows_that_depend_on_one_another_leave_an_orthonormal_basis():
 
 def test_a_past_that_overflows_is_an_error():
     huge = ClassMoments(1.0, 1.0, np.full(3, 1e200), np.empty((0, 3)), np.zeros(3))
-    past = Past.empty(3, CPU).extend([huge], slice(None))
+    past = Past.empty(3, CPU).extend([huge])
     with pytest.raises(ValueError, match=r"moments .* must be finite numbers"):
         _ = past.principal

@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from ffnb_sklearn.core.features.batch_norm import BatchNorm
 from numpy.testing import assert_allclose, assert_array_equal
 
+from ffnb_sklearn.core.bands.batch_norm import BatchNorm
 from ffnb_sklearn.core.features.feature_map import (
     Band,
     Blocks,

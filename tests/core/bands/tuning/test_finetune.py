@@ -12,9 +12,8 @@ from ffnb_sklearn.core.bands.drafts import append_drafts, draft_bands
 from ffnb_sklearn.core.bands.tuning import finetune as module
 from ffnb_sklearn.core.bands.tuning.descent import MomentumSteps, multi_class_hinge
 from ffnb_sklearn.core.bands.tuning.finetune import Network, Samples, finetune
-from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import empty_model, updated_moments
-from tests.core.small_models import CPU, DESCENT, SETTINGS, D, learnt, task
+from tests.core.small_models import CPU, DESCENT, SETTINGS, D, learn, learnt, task
 
 FAST = replace(DESCENT, max_epochs=5, learning_rate=0.05)
 GENTLE = replace(DESCENT, max_epochs=30, learning_rate=0.001)
@@ -88,9 +87,9 @@ def test_old_bands_are_bit_identical():
 
     after = learn(before, task(2, 3), TUNED)
 
-    for old, new in zip(before.features.bands, after.features.bands[:2], strict=True):
+    for old, new in zip(before.trained.layers.bands, after.trained.layers.bands[:2], strict=True):
         assert new is old
-    assert after.loss_curve
+    assert after.trained.loss_curve
 
 
 def test_the_loss_falls_from_a_poor_start_and_the_last_epoch_counts():
@@ -124,7 +123,7 @@ def test_rates_mean_the_same_at_every_scale(scale):
         known(TUNED, [replace(one, samples=factor * one.X) for one in (task(0, 1), task(2, 3))])
         for factor in (1.0, scale)
     ]
-    curves = [model.loss_curve for model in curves]
+    curves = [model.trained.loss_curve for model in curves]
 
     assert_allclose(curves[1], curves[0], rtol=1e-5)
 
@@ -186,7 +185,7 @@ def test_moments_of_new_classes_are_those_of_the_tuned_bands():
         share = new.weights[now] / new.weights[now].sum()
         columns = after.features.layer(1)[-2:]
         assert_allclose(after.moments[label].mean[columns], share @ outputs[now], rtol=1e-9)
-    assert_array_equal(after.features.bands[2].weights, drafts[0].rows)
+    assert_array_equal(after.trained.layers.bands[2].weights, drafts[0].rows)
 
 
 def last_task(**changes):
@@ -198,9 +197,9 @@ def last_task(**changes):
     model, fresh = append_drafts(before, new, drafts)
     model = replace(model, moments=updated_moments(model, new, fresh))
     zeros = torch.zeros(len(new.X), sum(len(draft.rows) for draft in drafts), dtype=torch.float64)
-    samples = Samples(before.features(new.X), zeros, new.classes, new.weights)
+    samples = Samples(before.feature_map(new.X), zeros, new.classes, new.weights)
     network = Network(
-        before, model.features.bands[-2:], prediction.solve_once(model, CPU).classifier, CPU
+        before, model.trained.layers.bands[-2:], prediction.solve_once(model, CPU).classifier, CPU
     )
     return model, new, samples, [draft.rows for draft in drafts], network
 
