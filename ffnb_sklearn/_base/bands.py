@@ -26,8 +26,10 @@ class Bands(BaseEstimator):
     init : {"multi", "mono", "random"}, default="multi"
         Initial neurons: "multi" regresses their codes on the moments of all tasks [1]_ (Eq. 7),
         "mono" on those of the current task (Eq. 6), and "random" draws them.
-    gamma : float, default=0.1
-        Ridge of that regression, relative to the mean energy of a feature, and at least 1e-4.
+    gamma : float, default=10.0
+        Ridge of that regression, relative to the mean energy of a feature, and at least 1e-4. With
+        smaller ridges, streams depend more on the order of the tasks and lose accuracy; larger
+        ridges change little (``benchmarks.settings.bands``).
     null_space : bool, default=True
         Whether new neurons are confined to the null-space of previous tasks.
     old_statistics : {"gaussian", "zero"}, default="gaussian"
@@ -74,7 +76,7 @@ class Bands(BaseEstimator):
 
     activation: str = "relu"
     init: str = "multi"
-    gamma: float = 0.1
+    gamma: float = 10.0
     null_space: bool = True
     old_statistics: str = "gaussian"
     batch_norm: bool = False

@@ -167,13 +167,16 @@ def _open_axes(settings: BandSettings, layer: int, past: PrincipalAxes) -> NullS
     """Return the axes open to new neurons of a layer; on the first task all axes [Eq. 1]."""
     p = settings.p[layer - 1]
     width = past.width
-    if not past.rank or not settings.null_space:
-        return NullSpace(past, 0)
-    if isinstance(p, int) and p >= width:
+    is_confined = past.rank > 0 and settings.null_space
+    # The width of the inputs never changes, and that of a deeper layer grows with the tasks.
+    is_final_width = layer == 1
+    if isinstance(p, int) and p >= width and (is_confined or is_final_width):
         raise ValueError(
             f"p={p} leaves no axis for new neurons in layer {layer}, whose input is {width} "
             f"wide now; the largest p that works there is {width - 1}."
         )
+    if not is_confined:
+        return NullSpace(past, 0)
     return null_space(past, p)
 
 
