@@ -143,6 +143,8 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         """
         self._validate_params()
         self._check_targets(y, None, None)
+        # The steps of a pipeline follow indices of sparse samples without a check.
+        X = in_memory(X, "X")
         estimator = self._unfitted_clone()
         params = self._route("fit", sample_weight)
         self._learn(estimator, "fit", X, y, params)
@@ -185,6 +187,7 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         else:
             estimator = self._unfitted_clone()
         self._check_targets(y, classes, known)
+        X = in_memory(X, "X")
         params = self._route("partial_fit", sample_weight)
         params["classes"] = classes
         learn_in_draft(estimator, lambda draft: self._learn(draft, "partial_fit", X, y, params))
