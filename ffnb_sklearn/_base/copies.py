@@ -2,6 +2,7 @@
 
 from copy import copy, deepcopy
 
+from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
 from .._inputs.locks import exclusive
@@ -22,7 +23,7 @@ def learn_in_copies(pipeline, changed, call):
     for step in changed:
         if not isinstance(step, FrozenEstimator):
             # The copy shares the callbacks of the step, as a clone does.
-            for callback in getattr(step, "_skl_callbacks", []):
+            for callback in _callbacks_within(step):
                 memo[id(callback)] = callback
             copies[id(step)] = _copy_of_step(step, memo)
     draft = copy(pipeline)
@@ -30,6 +31,17 @@ def learn_in_copies(pipeline, changed, call):
     result = call(draft)
     pipeline.steps = draft.steps
     return result
+
+
+def _callbacks_within(step):
+    """Return the callbacks of a step, and of the estimators among its parameters."""
+    if not isinstance(step, BaseEstimator):
+        return []
+    callbacks = []
+    for value in [step, *step.get_params().values()]:
+        if isinstance(value, BaseEstimator):
+            callbacks += getattr(value, "_skl_callbacks", [])
+    return callbacks
 
 
 def _copy_of_step(step, memo):
