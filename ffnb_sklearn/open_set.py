@@ -456,6 +456,14 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         """Names of the features seen by the estimator."""
         return self._learned("feature_names_in_")
 
+    @feature_names_in_.setter
+    def feature_names_in_(self, names: NDArray[Any] | None) -> None:
+        check_is_fitted(self)
+        # Copies of this classifier share the estimator.
+        estimator = copy(self.estimator_)
+        estimator.feature_names_in_ = names
+        self.estimator_ = estimator
+
     def _learned(self, name):
         """Return an attribute of the fitted estimator."""
         check_is_fitted(self)

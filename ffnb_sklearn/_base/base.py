@@ -1,5 +1,6 @@
 """Base class of the class-incremental classifiers: labels, transactions, predictions."""
 
+from dataclasses import replace
 from numbers import Integral
 from time import perf_counter
 from typing import Any, ClassVar
@@ -167,6 +168,11 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         if names is None:
             raise AttributeError(f"This {type(self).__name__} has learned features without names.")
         return names
+
+    @feature_names_in_.setter
+    def feature_names_in_(self, names):
+        # Tools that explain predictions pass arrays, and remove the names from a copy by None.
+        self._state = replace(self._learned_state(), feature_names_in=names)
 
     def _samples(self, state, X):
         """Validate samples and return them in the form that the core takes."""

@@ -3,6 +3,7 @@
 from numbers import Integral, Real
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 
@@ -86,6 +87,11 @@ def _check_kind(labels, known, name):
 def _as_array(labels, name):
     """Return labels as an array; NumPy would turn a list of numbers and strings into strings."""
     labels = as_numpy(labels, name)
+    if issparse(labels):
+        raise TypeError(
+            f"{name} must be a dense array of labels; got a sparse array of format "
+            f"{labels.format!r} and shape {labels.shape}. Pass {name}.toarray().ravel() instead."
+        )
     if hasattr(labels, "dtype"):
         return np.asarray(labels)
     return np.array(labels, dtype=object)
