@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval
 from .._inputs.arrays import in_library_of
 from .._inputs.labels import label_positions
 from .._inputs.locks import exclusive
-from .._inputs.seeds import advance
+from .._inputs.seeds import advance_of
 from .._inputs.sparse import place_samples
 from .._inputs.tasks import class_incremental_tasks
 from ..core.device import as_array, plain_torch
@@ -89,10 +89,10 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
 
     def _keep(self, state, *, is_first=False):
         """Store the state after a call that learned, and consume the seed of a first task."""
-        if is_first:
-            advance(self.random_state)
-        # No call may follow, because it could fail.
+        advance = advance_of(self.random_state if is_first else None)
         self._state = state
+        # No other call may follow, because it could fail or be interrupted.
+        advance()
 
     @plain_torch
     def _learn_samples(self, state, X, y, weights, observe):

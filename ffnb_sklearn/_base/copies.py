@@ -6,7 +6,7 @@ from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
 from .._inputs.locks import exclusive
-from .._inputs.seeds import advance
+from .._inputs.seeds import advance_of
 
 __all__ = ["learn_in_copies", "learn_in_draft", "replace_fitted"]
 
@@ -74,6 +74,9 @@ def replace_fitted(estimator, stale, learned, *, random_state=None):
     A `random_state` that was used is advanced.
     """
     kept = {name: value for name, value in vars(estimator).items() if name not in stale}
-    advance(random_state)
+    attributes = kept | learned
+    advance = advance_of(random_state)
     # A single assignment: an interrupt leaves either the old attributes or the new attributes.
-    estimator.__dict__ = kept | learned
+    estimator.__dict__ = attributes
+    # No other call may follow, because it could fail or be interrupted.
+    advance()
