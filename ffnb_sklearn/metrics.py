@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from ._inputs.arrays import as_numpy
-from ._inputs.labels import check_labels
+from ._inputs.labels import check_labels, check_unknown_label
 from .core.bands.bound import ForgettingBound, LayerBound
 
 __all__ = [
@@ -256,7 +256,7 @@ def forward_transfer(accuracy_matrix: ArrayLike, baseline: ArrayLike = 0.0) -> f
     return float(gains.mean())
 
 
-def false_alarm_rate(y_true: ArrayLike, y_pred: ArrayLike, *, unknown_label: Any = -1) -> float:
+def false_alarm_rate(y_true: ArrayLike, y_pred: ArrayLike, *, unknown_label: Any = None) -> float:
     """Compute the share of the samples of known classes that are predicted as unknown.
 
     Parameters
@@ -265,8 +265,9 @@ def false_alarm_rate(y_true: ArrayLike, y_pred: ArrayLike, *, unknown_label: Any
         Labels, `unknown_label` for samples of unknown classes, which play no part.
     y_pred : array-like of shape (n_samples,)
         Predicted labels.
-    unknown_label : label, default=-1
-        Label of the samples of unknown classes, of the kind of the other labels.
+    unknown_label : label, default=None
+        Label of the samples of unknown classes, of the kind of the other labels. None is -1, or
+        "unknown" if the labels are strings.
 
     Returns
     -------
@@ -298,13 +299,14 @@ def false_alarm_rate(y_true: ArrayLike, y_pred: ArrayLike, *, unknown_label: Any
     >>> false_alarm_rate([0, 0, 1, 1, -1], [0, -1, 1, 0, -1])
     0.25
     """
-    is_unknown, predictions, _ = _check_open_set(y_true, y_pred, unknown_label)
-    _check_members(~is_unknown, "a known class", unknown_label)
-    is_rejected = predictions == unknown_label
+    labels, predictions, unknown = _check_open_set(y_true, y_pred, unknown_label)
+    is_unknown = labels == unknown
+    _check_members(~is_unknown, "a known class", unknown)
+    is_rejected = predictions == unknown
     return float(is_rejected[~is_unknown].mean())
 
 
-def unknown_recall(y_true: ArrayLike, y_pred: ArrayLike, *, unknown_label: Any = -1) -> float:
+def unknown_recall(y_true: ArrayLike, y_pred: ArrayLike, *, unknown_label: Any = None) -> float:
     """Compute the share of the samples of unknown classes that are predicted as unknown.
 
     Parameters
@@ -313,8 +315,9 @@ def unknown_recall(y_true: ArrayLike, y_pred: ArrayLike, *, unknown_label: Any =
         Labels, `unknown_label` for samples of unknown classes. Only these play a part.
     y_pred : array-like of shape (n_samples,)
         Predicted labels.
-    unknown_label : label, default=-1
-        Label of the samples of unknown classes, of the kind of the other labels.
+    unknown_label : label, default=None
+        Label of the samples of unknown classes, of the kind of the other labels. None is -1, or
+        "unknown" if the labels are strings.
 
     Returns
     -------
@@ -341,14 +344,15 @@ def unknown_recall(y_true: ArrayLike, y_pred: ArrayLike, *, unknown_label: Any =
     >>> unknown_recall([0, 0, 1, -1, -1], [0, -1, 1, 0, -1])
     0.5
     """
-    is_unknown, predictions, _ = _check_open_set(y_true, y_pred, unknown_label)
-    _check_members(is_unknown, "an unknown class", unknown_label)
-    is_rejected = predictions == unknown_label
+    labels, predictions, unknown = _check_open_set(y_true, y_pred, unknown_label)
+    is_unknown = labels == unknown
+    _check_members(is_unknown, "an unknown class", unknown)
+    is_rejected = predictions == unknown
     return float(is_rejected[is_unknown].mean())
 
 
 def open_set_classification_rate(
-    y_true: ArrayLike, y_pred: ArrayLike, y_score: ArrayLike, *, unknown_label: Any = -1
+    y_true: ArrayLike, y_pred: ArrayLike, y_score: ArrayLike, *, unknown_label: Any = None
 ) -> float:
     r"""Compute the area under the curve of open-set classification rates (OSCR).
 
@@ -373,8 +377,9 @@ def open_set_classification_rate(
         :class:`~ffnb_sklearn.OpenSetClassifier` has them as ``clf.estimator_.predict(X)``.
     y_score : array-like of shape (n_samples,)
         Scores, higher for samples that are more like the known classes.
-    unknown_label : label, default=-1
-        Label of the samples of unknown classes, of the kind of the other labels.
+    unknown_label : label, default=None
+        Label of the samples of unknown classes, of the kind of the other labels. None is -1, or
+        "unknown" if the labels are strings.
 
     Returns
     -------
@@ -398,9 +403,10 @@ def open_set_classification_rate(
     >>> round(open_set_classification_rate(y_true, y_pred, [0.9, 0.8, 0.3, 0.5, 0.1]), 3)
     0.5
     """
-    is_unknown, predictions, labels = _check_open_set(y_true, y_pred, unknown_label)
-    _check_members(~is_unknown, "a known class", unknown_label)
-    _check_members(is_unknown, "an unknown class", unknown_label)
+    labels, predictions, unknown = _check_open_set(y_true, y_pred, unknown_label)
+    is_unknown = labels == unknown
+    _check_members(~is_unknown, "a known class", unknown)
+    _check_members(is_unknown, "an unknown class", unknown)
     scores: NDArray[np.float64] = check_array(
         as_numpy(y_score, "y_score"), dtype=np.float64, ensure_2d=False, input_name="y_score"
     )
@@ -419,21 +425,21 @@ def open_set_classification_rate(
 
 def _check_open_set(
     y_true: ArrayLike, y_pred: ArrayLike, unknown_label: Any
-) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[Any]]:
-    """Return which samples are of unknown classes, the predicted labels and the labels."""
+) -> tuple[NDArray[Any], NDArray[Any], Any]:
+    """Return the labels, the predicted labels and the label of samples of unknown classes."""
     labels = check_labels(y_true, None, "y_true")
     predictions = check_labels(y_pred, labels, "y_pred")
     check_consistent_length(labels, predictions)
-    check_labels([unknown_label], labels, "unknown_label")
-    return labels == unknown_label, predictions, labels
+    unknown = check_unknown_label(unknown_label, labels)
+    return labels, predictions, unknown.item()
 
 
-def _check_members(is_member: NDArray[np.bool_], name: str, unknown_label: Any) -> None:
+def _check_members(is_member: NDArray[np.bool_], name: str, unknown: Any) -> None:
     """Raise unless some sample is of known, or of unknown, classes."""
     if not is_member.any():
         raise ValueError(
             f"y_true must have a sample of {name}; samples of unknown classes have the label "
-            f"unknown_label={unknown_label!r}."
+            f"unknown_label={unknown!r}."
         )
 
 

@@ -26,7 +26,7 @@ from ._base.callbacks import (
 from ._base.copies import learn_in_draft
 from ._base.open_set import ScoreDistributions, left_out_scores
 from ._inputs.arrays import as_numpy, in_library_of, in_memory
-from ._inputs.labels import check_labels, check_targets
+from ._inputs.labels import check_labels, check_targets, check_unknown_label
 from ._inputs.locks import exclusive
 from .classifiers._base import BaseDiscriminantClassifier
 
@@ -63,18 +63,21 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
     rate : float, default=0.05
         Share, in (0, 1), of new samples of each known class that may be predicted as unknown. It
         may change after learning.
-    unknown_label : label, default=-1
+    unknown_label : label, default=None
         Label that unknown samples get: a number, string or boolean as the labels of the classes,
-        and none of them.
+        and none of them. None is -1, or "unknown" if the labels are strings.
 
     Attributes
     ----------
     estimator_ : estimator instance
         The clone that learns. Its further methods, such as `forget_samples`, can be called on it.
+    unknown_label_ : label
+        Label that unknown samples get.
     classes_ : ndarray of shape (n_classes,)
-        Labels seen or declared, and `unknown_label`, sorted: the columns of `predict_proba`.
-    class_counts_ : ndarray of shape (n_classes - 1,)
-        Total weight of the samples of each class, without `unknown_label`.
+        Labels seen or declared, sorted: the columns of `predict_proba`. `unknown_label_` is none of
+        them.
+    class_counts_ : ndarray of shape (n_classes,)
+        Total weight of the samples of each class.
     n_features_in_ : int
         Number of features seen by `estimator_`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -92,8 +95,9 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
     As long as no class has two different samples, nothing is predicted as unknown. Samples of
     background classes, whose prior is 0, are predicted as unknown.
 
-    Tools that expect only the labels in y drop or refuse `unknown_label`: `BaggingClassifier`,
-    `VotingClassifier`, `CalibratedClassifierCV`, and `cross_val_predict` of probabilities.
+    `predict_proba` has no column for unknown samples, so tools that combine or calibrate
+    probabilities, such as `OneVsRestClassifier`, `StackingClassifier` and `CalibratedClassifierCV`,
+    predict labels of known classes alone.
 
     The user guide ("Unknown classes") has the formulas and their sources, and tells how far the
     rate is kept. Samples that are classified wrongly are more often predicted as unknown.
@@ -107,7 +111,7 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
     >>> clf = OpenSetClassifier(IncrementalDiscriminantAnalysis(random_state=0), rate=0.05)
     >>> clf = clf.fit(X[train & is_known], y[train & is_known])
     >>> clf.classes_
-    array([-1,  0,  1,  2,  3,  4,  5,  6,  7])
+    array([0, 1, 2, 3, 4, 5, 6, 7])
     >>> bool((clf.predict(X[~is_known]) == -1).mean() > 0.8)
     True
     """
@@ -115,10 +119,10 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         "estimator": [HasMethods(["fit", "predict_proba"])],
         "rate": [Interval(Real, 0, 1, closed="neither")],
-        "unknown_label": [Real, str, "boolean"],
+        "unknown_label": [Real, str, "boolean", None],
     }
 
-    def __init__(self, estimator: Any, *, rate: float = 0.05, unknown_label: Any = -1) -> None:
+    def __init__(self, estimator: Any, *, rate: float = 0.05, unknown_label: Any = None) -> None:
         self.estimator = estimator
         self.rate = rate
         self.unknown_label = unknown_label
@@ -143,6 +147,8 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         """
         self._validate_params()
         self._check_targets(y, None, None)
+        # The steps of a pipeline follow indices of sparse samples without a check.
+        X = in_memory(X, "X")
         estimator = self._unfitted_clone()
         params = self._route("fit", sample_weight)
         self._learn(estimator, "fit", X, y, params)
@@ -185,6 +191,7 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         else:
             estimator = self._unfitted_clone()
         self._check_targets(y, classes, known)
+        X = in_memory(X, "X")
         params = self._route("partial_fit", sample_weight)
         params["classes"] = classes
         learn_in_draft(estimator, lambda draft: self._learn(draft, "partial_fit", X, y, params))
@@ -223,11 +230,11 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
 
     def _check_unknown_label(self, labels, name):
         """Return `unknown_label` as an array; raise if it does not differ from some labels."""
-        unknown = check_labels([self.unknown_label], labels, "unknown_label")
+        unknown = check_unknown_label(self.unknown_label, labels)
         if unknown[0] in labels:
             raise ValueError(
                 f"unknown_label must differ from the labels of all classes; got "
-                f"{self.unknown_label!r}, which is in {name}."
+                f"{unknown.item()!r}, which is in {name}."
             )
         return unknown
 
@@ -337,10 +344,9 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         return in_library_of(X, np.where(shares < self.rate, unknown, labels))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probabilities of the classes, and of the label for unknown samples.
+        """Return the probabilities of the classes for samples that belong to one of them.
 
-        The odds of `unknown_label` against the most likely class are `rate` divided by
-        `score_samples`. So the label that `predict` returns has the largest probability.
+        `score_samples` tells whether a sample belongs to one of the classes.
 
         Parameters
         ----------
@@ -352,14 +358,10 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         ndarray of shape (n_samples, n_classes)
             One column per entry of `classes_`.
         """
-        known, probabilities, shares = self._judge(X)
-        unknown = self._check_unknown_label(known, "the classes learned")
-        largest = probabilities.max(axis=1)
-        unknown_weights = self.rate * largest
-        known_weights = shares[:, None] * probabilities
-        column = np.searchsorted(known, unknown[0])
-        weights = np.insert(known_weights, column, unknown_weights, axis=1)
-        return in_library_of(X, weights / weights.sum(axis=1, keepdims=True))
+        check_is_fitted(self)
+        samples = in_memory(X, "X")
+        probabilities = as_numpy(self.estimator_.predict_proba(samples), "probabilities")
+        return in_library_of(X, probabilities)
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """Return how usual each sample is among new samples of the classes it may belong to.
@@ -401,7 +403,7 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         classes = self.classes_
         labels = check_targets(y, classes, "y")
         # If unknown_label is a float, NumPy would round integer labels.
-        unknown = check_labels([self.unknown_label], classes, "unknown_label")
+        unknown = check_unknown_label(self.unknown_label, classes)
         expected = np.where(np.isin(labels, classes), labels, unknown)
         return float(accuracy_score(expected, predictions, sample_weight=sample_weight))
 
@@ -431,10 +433,14 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """Labels seen or declared, and the label for unknown samples, sorted."""
+        """Labels seen or declared, sorted."""
+        return self._learned("classes_")
+
+    @property
+    def unknown_label_(self) -> Any:
+        """Label that unknown samples get."""
         known = self._learned("classes_")
-        unknown = self._check_unknown_label(known, "the classes learned")
-        return np.union1d(known, unknown)
+        return self._check_unknown_label(known, "the classes learned").item()
 
     @property
     def class_counts_(self) -> NDArray[np.float64]:
@@ -450,6 +456,14 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
     def feature_names_in_(self) -> NDArray[Any]:
         """Names of the features seen by the estimator."""
         return self._learned("feature_names_in_")
+
+    @feature_names_in_.setter
+    def feature_names_in_(self, names: NDArray[Any] | None) -> None:
+        check_is_fitted(self)
+        # Copies of this classifier share the estimator.
+        estimator = copy(self.estimator_)
+        estimator.feature_names_in_ = names
+        self.estimator_ = estimator
 
     def _learned(self, name):
         """Return an attribute of the fitted estimator."""

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from ffnb_sklearn.core.bands.activations import ACTIVATIONS
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from ffnb_sklearn import IncrementalDiscriminantAnalysis, class_incremental_tasks
+from ffnb_sklearn.core.bands.activations import ACTIVATIONS
 
 
 def streamed(X, y, classes_per_task, **parameters):

@@ -1,5 +1,6 @@
 """Base class of the class-incremental classifiers: labels, transactions, predictions."""
 
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from .._inputs.arrays import in_library_of
 from .._inputs.labels import label_positions
 from .._inputs.locks import exclusive
-from .._inputs.seeds import advance
+from .._inputs.seeds import advance_of
 from .._inputs.sparse import place_samples
 from ..core.device import as_array, plain_torch
 from .callbacks import CallbackSupportMixin, ReportedTask, metadata_of, with_callbacks
@@ -83,10 +84,10 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
 
     def _keep(self, state, *, is_first=False):
         """Store the state after a call that learned, and consume the seed of a first task."""
-        if is_first:
-            advance(self.random_state)
-        # No call may follow, because it could fail.
+        advance = advance_of(self.random_state if is_first else None)
         self._state = state
+        # No other call may follow, because it could fail or be interrupted.
+        advance()
 
     @plain_torch
     def _learn_samples(self, state, X, y, weights, observe):
@@ -172,6 +173,11 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         if names is None:
             raise AttributeError(f"This {type(self).__name__} has learned features without names.")
         return names
+
+    @feature_names_in_.setter
+    def feature_names_in_(self, names):
+        # Tools that explain predictions pass arrays, and remove the names from a copy by None.
+        self._state = replace(self._learned_state(), feature_names_in=names)
 
     def _samples(self, state, X):
         """Validate samples and return them in the form that the core takes."""

@@ -2,10 +2,11 @@
 
 from copy import copy, deepcopy
 
+from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
 from .._inputs.locks import exclusive
-from .._inputs.seeds import advance
+from .._inputs.seeds import advance_of
 
 __all__ = ["learn_in_copies", "learn_in_draft", "replace_fitted"]
 
@@ -22,7 +23,7 @@ def learn_in_copies(pipeline, changed, call):
     for step in changed:
         if not isinstance(step, FrozenEstimator):
             # The copy shares the callbacks of the step, as a clone does.
-            for callback in getattr(step, "_skl_callbacks", []):
+            for callback in _callbacks_within(step):
                 memo[id(callback)] = callback
             copies[id(step)] = _copy_of_step(step, memo)
     draft = copy(pipeline)
@@ -30,6 +31,17 @@ def learn_in_copies(pipeline, changed, call):
     result = call(draft)
     pipeline.steps = draft.steps
     return result
+
+
+def _callbacks_within(step):
+    """Return the callbacks of a step, and of the estimators among its parameters."""
+    if not isinstance(step, BaseEstimator):
+        return []
+    callbacks = []
+    for value in [step, *step.get_params().values()]:
+        if isinstance(value, BaseEstimator):
+            callbacks += getattr(value, "_skl_callbacks", [])
+    return callbacks
 
 
 def _copy_of_step(step, memo):
@@ -62,6 +74,9 @@ def replace_fitted(estimator, stale, learned, *, random_state=None):
     A `random_state` that was used is advanced.
     """
     kept = {name: value for name, value in vars(estimator).items() if name not in stale}
-    advance(random_state)
+    attributes = kept | learned
+    advance = advance_of(random_state)
     # A single assignment: an interrupt leaves either the old attributes or the new attributes.
-    estimator.__dict__ = kept | learned
+    estimator.__dict__ = attributes
+    # No other call may follow, because it could fail or be interrupted.
+    advance()

@@ -3,15 +3,19 @@
 from numbers import Integral, Real
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 
 from .arrays import as_numpy
 
-__all__ = ["check_labels", "check_targets", "label_positions"]
+__all__ = ["check_labels", "check_targets", "check_unknown_label", "label_positions"]
 
 # Kinds of labels by the kind of their dtype.
 _KINDS = {"b": "bool", "i": "number", "u": "number", "f": "number", "U": "str"}
+
+# Labels of unknown samples by the kind of the other labels. No third boolean exists.
+_UNKNOWN = {"number": -1, "str": "unknown"}
 
 # Largest label that is a number.
 _LARGEST = np.iinfo(np.int64).max
@@ -54,6 +58,21 @@ def check_labels(labels, known, name):
     return labels
 
 
+def check_unknown_label(unknown_label, known):
+    """Return the label of unknown samples as an array of one label, of the kind of known labels.
+
+    None stands for -1 or "unknown".
+    """
+    if unknown_label is None:
+        kind = _KINDS[known.dtype.kind]
+        if kind not in _UNKNOWN:
+            raise ValueError(
+                "unknown_label must be True or False if the other labels are booleans; got None."
+            )
+        unknown_label = _UNKNOWN[kind]
+    return check_labels([unknown_label], known, "unknown_label")
+
+
 def _check_kind(labels, known, name):
     """Raise unless labels are of the kind of the known labels."""
     kind = _KINDS[labels.dtype.kind]
@@ -68,6 +87,11 @@ def _check_kind(labels, known, name):
 def _as_array(labels, name):
     """Return labels as an array; NumPy would turn a list of numbers and strings into strings."""
     labels = as_numpy(labels, name)
+    if issparse(labels):
+        raise TypeError(
+            f"{name} must be a dense array of labels; got a sparse array of format "
+            f"{labels.format!r} and shape {labels.shape}. Pass {name}.toarray().ravel() instead."
+        )
     if hasattr(labels, "dtype"):
         return np.asarray(labels)
     return np.array(labels, dtype=object)

@@ -1,12 +1,13 @@
 """Seeds from a `random_state`; a call that fails does not consume its seed."""
 
 from copy import deepcopy
+from functools import partial
 from numbers import Integral
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-__all__ = ["advance", "next_seed"]
+__all__ = ["advance_of", "next_seed"]
 
 # Number of seeds; the largest seed is smaller by 1.
 _N_SEEDS = np.iinfo(np.int32).max
@@ -15,9 +16,9 @@ _N_SEEDS = np.iinfo(np.int32).max
 def next_seed(random_state):
     """Return the next 31-bit seed of a random state, without advancing a generator.
 
-    A call that learns uses this seed, and calls `advance` when nothing can fail any more, so the
-    call gives the same result when it is repeated after an error. With None, the seed is drawn from
-    the global generator.
+    A call that learns uses this seed, and advances the generator when nothing can fail any more, so
+    the call gives the same result when it is repeated after an error. With None, the seed is drawn
+    from the global generator.
     """
     if isinstance(random_state, Integral):
         generator = check_random_state(int(random_state))
@@ -27,7 +28,12 @@ def next_seed(random_state):
     return int(seed)
 
 
-def advance(random_state):
-    """Advance a generator past the seed that `next_seed` returned; leave other states unchanged."""
+def advance_of(random_state):
+    """Return a function that advances a generator past the seed that `next_seed` returned.
+
+    For other random states, it does nothing. Call it in the statement after the assignment of what
+    was learned: its call runs no Python code, so CPython handles no interrupt in between.
+    """
     if isinstance(random_state, np.random.RandomState):
-        random_state.randint(_N_SEEDS)
+        return partial(random_state.randint, _N_SEEDS)
+    return partial(int)

@@ -16,7 +16,7 @@ from .._base.validation import check_magnitudes
 from .._inputs.arrays import as_numpy
 from .._inputs.labels import check_labels, check_targets
 from .._inputs.locks import exclusive
-from .._inputs.seeds import advance, next_seed
+from .._inputs.seeds import advance_of, next_seed
 from ._linear_algebra import add_to_diagonal, solve_positive
 
 __all__ = ["MomentClassifier", "PooledScatterClassifier", "class_sums", "seeded_generator"]
@@ -72,7 +72,7 @@ def class_sums(values, codes):
 
 
 def seeded_generator(random_state):
-    """Return a generator of its own for the first call; `advance` then consumes its seed."""
+    """Return a generator of its own for the first call; `advance_of` then consumes its seed."""
     if isinstance(random_state, Integral):
         return np.random.RandomState(int(random_state))
     return np.random.RandomState(next_seed(random_state))
@@ -152,10 +152,11 @@ class MomentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if reset:
             method = "fit"
         learner._learn_batch(X, y, classes, method, is_first=is_first)
-        if is_first and "random_state" in learner.get_params():
-            advance(self.random_state)
-        # No call may follow, because it could fail.
-        self.__dict__ = vars(learner)
+        advance = advance_of(getattr(self, "random_state", None) if is_first else None)
+        attributes = vars(learner)
+        self.__dict__ = attributes
+        # No other call may follow, because it could fail or be interrupted.
+        advance()
         return self
 
     @classmethod

@@ -552,6 +552,19 @@ class ContinualPipeline(Pipeline, CallbackSupportMixin):
             raise AttributeError("class_counts_ needs a last step; this pipeline has no steps.")
         return self.steps[-1][1].class_counts_
 
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Names of the features seen by the first step."""
+        return super().feature_names_in_
+
+    @feature_names_in_.setter
+    def feature_names_in_(self, names: NDArray[Any] | None) -> None:
+        (name, step), *later_steps = self.steps
+        # Copies of this pipeline share the step.
+        first_step = copy(step)
+        first_step.feature_names_in_ = names
+        self.steps = [(name, first_step), *later_steps]
+
     @available_if(_last_step_has("estimate_priors"))
     def estimate_priors(self, X: Any) -> dict[Any, float]:
         """Transform X, and estimate the shares of the classes among its rows with the last step.

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils import column_or_1d, indexable
 
 from .._inputs.arrays import as_numpy, in_memory
@@ -54,7 +55,9 @@ class StreamLearner:
         self.declare_classes = declare_classes
         self.caller = caller
         signature = inspect.signature(estimator.partial_fit)
-        self.takes_classes = "classes" in signature.parameters
+        # An estimator around another passes further arguments on.
+        passes_all = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
+        self.takes_classes = passes_all or "classes" in signature.parameters
 
     def learn(self, X, y, part, *, is_first):
         """Learn a part of the stream, such as "task 2 of 5"; return the seconds that it took."""
@@ -89,6 +92,22 @@ class StreamLearner:
         """Return the predicted labels, and the seconds that the prediction took."""
         predictions, seconds = _timed(self.estimator.predict, X)
         return column_or_1d(as_numpy(predictions, "predictions")), seconds
+
+    @property
+    def unknown_label(self):
+        """Label that the estimator, or an estimator within it, predicts for unknown samples.
+
+        None if there is no such label.
+        """
+        estimator = self.estimator
+        while estimator is not None:
+            if hasattr(estimator, "unknown_label_"):
+                return estimator.unknown_label_
+            if isinstance(estimator, Pipeline):
+                estimator = estimator.steps[-1][1]
+            else:
+                estimator = getattr(estimator, "estimator_", None)
+        return None
 
     def pickled_size(self):
         """Return the number of bytes of the pickled estimator, NaN if it cannot be pickled."""

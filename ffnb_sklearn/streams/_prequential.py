@@ -111,8 +111,9 @@ def evaluate_prequential(
 
     Every sample is a test sample once, before it is a training sample, so no samples are set aside
     (prequential evaluation, or test-then-train [1]_). The first batch is learned without a test.
-    A sample whose label was in no earlier batch counts as wrong, unless the estimator has an
-    `unknown_label`, as :class:`~ffnb_sklearn.OpenSetClassifier` has, and predicts this label.
+    A sample whose label was in no earlier batch counts as wrong, unless the estimator predicts its
+    `unknown_label_`. :class:`~ffnb_sklearn.OpenSetClassifier` has this attribute; it is also found
+    in the last step of a pipeline, and in the `estimator_` of another estimator.
 
     If the first call of `partial_fit` requires ``classes=``, as in scikit-learn, it gets every
     label of `y`. Pass ``declare_classes=True`` for an estimator that does not require them and
@@ -181,7 +182,6 @@ def evaluate_prequential(
     points = np.linspace(0, n_batches - 1, _N_SIZES).round()
     measured_batches = np.unique(points.astype(int))
 
-    unknown_label = getattr(estimator, "unknown_label", None)
     is_correct = np.zeros(n_samples, dtype=bool)
     predict_seconds = np.empty(n_batches - 1)
     fit_seconds = np.empty(n_batches)
@@ -197,6 +197,7 @@ def evaluate_prequential(
             # A declared label may be guessed before it has been learned.
             was_learned = first_batches[batch] < i
             is_correct[batch] = was_learned & (predictions == y_batch)
+            unknown_label = learner.unknown_label
             if unknown_label is not None:
                 is_correct[batch] |= ~was_learned & (predictions == unknown_label)
         name = f"batch {i + 1} of {n_batches}"

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.preprocessing import Normalizer
 
 from ffnb_sklearn import (
     IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
+    OpenSetClassifier,
     class_incremental_tasks,
+    make_continual_pipeline,
 )
 from ffnb_sklearn.core import learning, prediction
 from tests.separated_classes import (
@@ -323,6 +326,30 @@ def test_names_of_the_features():
             model.predict(wrong)
     assert_array_equal(model.predict_proba(frame), before)
     assert list(model.feature_names_in_) == list("abcdef")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        estimator,
+        naive,
+        lambda: OpenSetClassifier(estimator(band_size=0)),
+        lambda: make_continual_pipeline(Normalizer(), estimator()),
+        lambda: OpenSetClassifier(make_continual_pipeline(estimator(band_size=0))),
+    ],
+)
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_tools_that_explain_predictions_may_remove_the_names_from_a_copy(copied, make):
+    """As shap.KernelExplainer does, which then passes arrays."""
+    pd = pytest.importorskip("pandas")
+    model = make().fit(pd.DataFrame(X, columns=list("abcdef")), CODES)
+    nameless = copied(model)
+    nameless.feature_names_in_ = None
+    # No warning that the array has no names.
+    predictions = nameless.predict(X)
+    assert list(model.feature_names_in_) == list("abcdef")
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        assert_array_equal(model.predict(X), predictions)
 
 
 # ---- parameters

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ffnb_sklearn._base.copies import learn_in_copies, learn_in_draft, replace_fitted
@@ -54,13 +55,19 @@ def test_stale_attributes_go_and_other_attributes_stay():
     assert vars(estimator) == {"parameter": 2, "new_": 3}
 
 
-def test_copies_share_callbacks():
-    step = StandardScaler()
-    step._skl_callbacks = [BaseEstimator()]
-    pipeline = Pipeline([("scaler", step)])
+@pytest.mark.parametrize("wrap", [lambda step: step, make_pipeline, MultiOutputClassifier])
+def test_copies_share_callbacks_at_any_depth(wrap):
+    callback = BaseEstimator()
+    inner = StandardScaler()
+    inner._skl_callbacks = [callback]
+    step = wrap(inner)
+    pipeline = Pipeline([("step", step)])
     learn_in_copies(pipeline, [step], lambda draft: None)
     assert pipeline[0] is not step
-    assert pipeline[0]._skl_callbacks[0] is step._skl_callbacks[0]
+    parts = [pipeline[0], *pipeline[0].get_params().values()]
+    (copied,) = [part for part in parts if hasattr(part, "_skl_callbacks")]
+    assert copied is not inner
+    assert copied._skl_callbacks[0] is callback
 
 
 def test_a_draft_that_fails_leaves_the_estimator():

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from scipy import sparse
 from sklearn.preprocessing import FunctionTransformer
 
 from ffnb_sklearn import (
@@ -19,7 +20,7 @@ from ffnb_sklearn import (
     partial_fit_shards,
     save,
 )
-from ffnb_sklearn._inputs.labels import check_labels, label_positions
+from ffnb_sklearn._inputs.labels import check_labels, check_targets, label_positions
 
 OBJECTS = np.array(["b", "a long one", "b"], dtype=object)
 
@@ -390,3 +391,13 @@ def test_positions_point_at_the_label_and_never_move(tasks):
             assert_array_equal(arrived[: len(before)], before)
             assert_array_equal(arrived[len(before) :], np.sort(arrived[len(before) :]))
     assert set(arrived.tolist()) == {label for labels in tasks for label in labels}
+
+
+@pytest.mark.parametrize("make", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array])
+def test_sparse_labels_are_refused_with_a_remedy(make):
+    labels = make(np.array([[0], [2]]))
+    message = r"target must be a dense array .* format '\w{3}' and shape \(2, 1\)"
+    for check in (check_labels, check_targets):
+        with pytest.raises(TypeError, match=message):
+            check(labels, None, "target")
+    assert_array_equal(check_labels(labels.toarray().ravel(), None, "target"), [0, 2])

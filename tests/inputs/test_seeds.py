@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 from ffnb_sklearn import IncrementalDiscriminantAnalysis, NaiveIncrementalClassifier
 from ffnb_sklearn._base.state import State
 from ffnb_sklearn._inputs.locks import exclusive
-from ffnb_sklearn._inputs.seeds import advance, next_seed
+from ffnb_sklearn._inputs.seeds import advance_of, next_seed
 from ffnb_sklearn.backbones import TorchFeatureExtractor, _pretraining
 from ffnb_sklearn.distributed import partial_fit_shards
 from ffnb_sklearn.exceptions import ConcurrentLearningError
@@ -50,7 +50,7 @@ def draws(seed, n_draws=0):
     """Return a RandomState after some draws of seeds."""
     generator = np.random.RandomState(seed)
     for _ in range(n_draws):
-        advance(generator)
+        advance_of(generator)()
     return generator
 
 
@@ -103,7 +103,7 @@ def test_later_tasks_draw_nothing():
 def test_seeds_of_other_random_states():
     assert next_seed(3) == next_seed(3) == np.random.RandomState(3).randint(2**31 - 1)
     before = np.random.get_state()[2]  # noqa: NPY002
-    advance(3)
-    advance(None)
+    advance_of(3)()
+    advance_of(None)()
     assert np.random.get_state()[2] == before  # noqa: NPY002
     assert next_seed(None) != next_seed(None)

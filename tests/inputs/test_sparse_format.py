@@ -21,6 +21,8 @@ from ffnb_sklearn import (
 )
 from ffnb_sklearn._inputs.sparse_format import checked_sparse
 from ffnb_sklearn.backbones import TorchFeatureExtractor
+from tests import entrances
+from tests.entrances import CALLS, ENTRANCES
 
 RNG = np.random.default_rng(0)
 X = np.where(RNG.random((12, 6)) < 0.5, RNG.normal(size=(12, 6)) + 9.0, 0.0)
@@ -179,6 +181,25 @@ def test_other_values_are_returned():
 
 
 # ---- every entrance
+
+# Errors of calls that take no sparse array at all.
+REFUSED = "Sparse data was passed for X|sparse array length is ambiguous|X must be a dask array"
+
+
+def test_every_public_call_is_an_entrance():
+    called = {(entrance.function, entrance.parameter) for entrance in ENTRANCES}
+    assert called == set(CALLS)
+    assert len(CALLS) > 80
+
+
+@pytest.mark.parametrize("entrance", ENTRANCES, ids=str)
+def test_every_entrance_checks_indices_before_other_packages_follow_them(entrance):
+    function = entrance.ready()
+    wrong = sparse.csr_array(entrances.X)
+    wrong.indices = with_entry(wrong.indices, 3, 10**7)
+    message = WRONG.replace("X", r"X\w*", 1)
+    with pytest.raises((TypeError, ValueError), match=f"{message}|{REFUSED}"):
+        entrance.call(function, wrong)
 
 
 def classifier(**parameters):

@@ -5,10 +5,9 @@ from copy import copy
 import numpy as np
 from scipy import sparse
 
-from ffnb_sklearn import IncrementalDiscriminantAnalysis, make_continual_pipeline
-from ffnb_sklearn.distributed import partial_fit_shards
+from tests.entrances import ENTRANCES, Y
 
-N_SAMPLES = 12
+N_SAMPLES = len(Y)
 
 # Wrong indices; SciPy follows them beyond the memory of an array.
 _INDICES = (-1, -(10**7), 10**7, 2**31 - 1, 2**40)
@@ -24,12 +23,21 @@ _FORMATS = {
 # Columns of narrow rows, which become dense, and of wide rows, which stay sparse.
 _N_COLUMNS = (6, 2500)
 
+# Every public call, and the calls that keep wide rows sparse.
+_ENTRANCES = {
+    6: ENTRANCES,
+    2500: [
+        one
+        for one in ENTRANCES
+        if one.estimator == "IncrementalDiscriminantAnalysis without neurons"
+    ],
+}
+
 
 def _samples(n_columns):
-    """Return dense rows, a third of which are not zero, and labels."""
+    """Return dense rows, a third of which are not zero."""
     rng = np.random.default_rng(0)
-    dense = np.where(rng.random((N_SAMPLES, n_columns)) < 0.3, 1.0 + rng.random(n_columns), 0.0)
-    return dense, np.repeat([0, 1], N_SAMPLES // 2)
+    return np.where(rng.random((N_SAMPLES, n_columns)) < 0.3, 1.0 + rng.random(n_columns), 0.0)
 
 
 def with_wrong_index(dense, form, rng):
@@ -51,38 +59,20 @@ def with_wrong_index(dense, form, rng):
     return rows
 
 
-def _shards(model, X, y):
-    """Learn rows as one shard; only its call may see them."""
-    partial_fit_shards(model, [(X, y)])
-
-
-# Calls with rows that are given and with labels, on a model that has learned others.
-CALLS = {
-    "fit": lambda model, X, y: model.fit(X, y),
-    "partial_fit": lambda model, X, y: model.partial_fit(X, y),
-    "shards": _shards,
-    "predict": lambda model, X, y: model.predict(X),
-    "predict_proba": lambda model, X, y: model.predict_proba(X),
-    "decision_function": lambda model, X, y: model.decision_function(X),
-    "score_samples": lambda model, X, y: model.score_samples(X),
-    "transform": lambda model, X, y: model.transform(X),
-    "pipeline": lambda model, X, y: make_continual_pipeline(model).fit(X, y),
-}
-
-
 def count_rows(n_cases, folder):
     """Return how many calls accept rows with a wrong index; other errors are raised."""
     n_accepted = 0
     for number in range(n_cases):
         rng = np.random.default_rng(number)
-        dense, y = _samples(_N_COLUMNS[number % 2])
-        model = IncrementalDiscriminantAnalysis(shared_band_size=0, random_state=0)
-        model.fit(sparse.csr_array(dense), y)
-        call = list(CALLS)[number // 2 % len(CALLS)]
+        n_columns = rng.choice(_N_COLUMNS)
+        entrances = _ENTRANCES[n_columns]
+        entrance = entrances[number % len(entrances)]
+        dense = _samples(n_columns)
         wrong = with_wrong_index(dense, rng.choice(list(_FORMATS)), rng)
+        function = entrance.ready(dense)
         try:
-            CALLS[call](model, wrong, y)
-        except ValueError:
+            entrance.call(function, wrong)
+        except (TypeError, ValueError):
             continue
         n_accepted += 1
     return n_accepted

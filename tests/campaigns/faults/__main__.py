@@ -2,6 +2,7 @@
 
 python -m tests.campaigns.faults                       # everything
 python -m tests.campaigns.faults faults --calls merge  # every inner call of one call
+python -m tests.campaigns.faults lines                 # an interrupt at every line
 python -m tests.campaigns.faults threads --readings 10000
 python -m tests.campaigns.faults changes --changes 10000
 python -m tests.campaigns.faults fuzz --steps 100000
@@ -20,7 +21,7 @@ import sklearn
 import torch
 
 from tests.campaigns.faults.calls import CALLS
-from tests.campaigns.faults.campaign import attack
+from tests.campaigns.faults.campaign import attack, interrupt
 from tests.campaigns.faults.changes import count_wrong_changes
 from tests.campaigns.faults.machine import fuzz
 from tests.campaigns.faults.threads import READ, count_lost_tasks, count_wrong_readings
@@ -47,6 +48,21 @@ def inject(arguments):
 def _print_row(name, row, seconds=None):
     numbers = "".join(f"{one:>{width}}" for one, width in zip(row, (7, 8, 8, 8, 7), strict=True))
     print(f"{name:<32}{numbers}" + ("" if seconds is None else f"{seconds:>8.1f}"), flush=True)
+
+
+def interrupt_lines(arguments):
+    """Interrupt the calls that are asked for at each line; return the number of traces."""
+    totals = [0] * 3
+    print(f"{'call':<32}{'lines':>7}{'faults':>8}{'traces':>7}{'s':>8}")
+    for name in arguments.calls:
+        count = interrupt(name, arguments.places, arguments.seed)
+        row = [count.n_calls, count.n_faults, len(count.traces)]
+        totals = [total + one for total, one in zip(totals, row, strict=True)]
+        print(f"{name:<32}{row[0]:>7}{row[1]:>8}{row[2]:>7}{count.seconds:>8.1f}", flush=True)
+        for trace in count.traces[:10]:
+            print(f"  {trace}")
+    print(f"{'all':<32}{totals[0]:>7}{totals[1]:>8}{totals[2]:>7}", flush=True)
+    return totals[-1]
 
 
 def thread(arguments):
@@ -86,7 +102,13 @@ def change(arguments):
     return len(count.wrong)
 
 
-PARTS = {"faults": inject, "threads": thread, "changes": change, "fuzz": fuzz}
+PARTS = {
+    "faults": inject,
+    "lines": interrupt_lines,
+    "threads": thread,
+    "changes": change,
+    "fuzz": fuzz,
+}
 
 
 def parsed():

@@ -18,6 +18,7 @@ from ffnb_sklearn import (
     SkeletonDescriptor,
     TorchFeatureExtractor,
 )
+from ffnb_sklearn.baselines import AnaCP, RanPAC
 from ffnb_sklearn.distributed import partial_fit_shards
 
 # Four classes, four samples each.
@@ -52,6 +53,11 @@ def pipeline(last):
 
 def open_set():
     return OpenSetClassifier(pipeline(bands()))
+
+
+def with_generator(estimator):
+    """Return an estimator with a generator, which the first call that learns advances."""
+    return estimator.set_params(random_state=np.random.RandomState(0))
 
 
 def noisy_pipeline():
@@ -174,6 +180,12 @@ CALLS = {
     "open set fit": Call(lambda: learn(open_set(), OLD), fit),
     "open set first partial_fit": Call(open_set, learn),
     "open set partial_fit": Call(lambda: learn(open_set(), OLD), learn),
+    "naive fit, generator": Call(lambda: with_generator(naive()), fit),
+    "RanPAC fit, generator": Call(lambda: with_generator(RanPAC(n_components=3)), fit),
+    "AnaCP first partial_fit, generator": Call(
+        lambda: with_generator(AnaCP(n_components=3)), learn
+    ),
+    "extractor pretraining, generator": Call(lambda: with_generator(extractor(epochs=1)), fit),
     "extractor fit": Call(extractor, lambda one: one.fit(X)),
     "extractor layers": Call(
         lambda: extractor(epochs=1).fit(X, Y).set_params(epochs=0, layers=["0", "3"]),

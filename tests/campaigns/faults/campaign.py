@@ -1,4 +1,4 @@
-"""Raise at the inner calls of a call that learns, compare what is left, and repeat the call."""
+"""Raise at the inner calls and lines of a call that learns, compare what is left, and repeat it."""
 
 import time
 import warnings
@@ -10,7 +10,7 @@ import joblib
 import numpy as np
 
 from tests.campaigns.faults.calls import CALLS
-from tests.campaigns.faults.injection import call_with_fault, error_of
+from tests.campaigns.faults.injection import call_with_fault, call_with_interrupt, error_of
 
 ERRORS = (RuntimeError, MemoryError, KeyboardInterrupt)
 
@@ -22,7 +22,7 @@ class Count:
     Attributes
     ----------
     n_calls : int
-        Inner calls of the call.
+        Inner calls of the call, or its lines.
     n_faults : int
         Calls in which an inner call raised.
     n_seconds : int
@@ -46,6 +46,68 @@ class Count:
 def state_of(estimator):
     """Hash of an estimator with all of its attributes, bit by bit, but not of its caches."""
     return joblib.hash(estimator)
+
+
+class _Hasher(joblib.hashing.NumpyHasher):
+    """Hash objects without the states of random generators."""
+
+    def save(self, obj):
+        if isinstance(obj, np.random.RandomState):
+            obj = "generator"
+        super().save(obj)
+
+
+def learned_by(estimator):
+    """Hash of an estimator as `state_of` returns it, but not of its random generators."""
+    return _Hasher(hash_name="md5").hash(estimator)
+
+
+def interrupt(name, n_places=None, seed=0):
+    """Interrupt a call before lines of the package, and repeat it unless it was complete.
+
+    Parameters and the result are those of `attack`. By default, each line is interrupted once.
+    """
+    start, case = time.perf_counter(), CALLS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fresh = case.before()
+        case.call(deepcopy(fresh))
+        done = deepcopy(fresh)
+        error, numbers = call_with_interrupt(lambda: case.call(done))
+        assert error is None
+        count = Count(len(numbers))
+        for at in _lines(numbers, n_places, seed):
+            trace = _trace_of_interrupt(case, fresh, done, at)
+            count.n_faults += 1
+            _note(count, trace, at, KeyboardInterrupt)
+    count.seconds = time.perf_counter() - start
+    return count
+
+
+def _lines(numbers, n_places, seed):
+    """Return the numbers of the lines that are interrupted: the last ones, and others at random."""
+    if n_places is None or n_places >= len(numbers):
+        return numbers[::-1]
+    n_last = n_places // 2
+    drawn = np.random.default_rng(seed).choice(numbers[:-n_last], n_places - n_last, replace=False)
+    return [*numbers[-n_last:], *drawn.tolist()]
+
+
+def _trace_of_interrupt(case, fresh, done, at):
+    """Return what an interrupt has left that it should not, if anything."""
+    estimator = deepcopy(fresh)
+    error, _ = call_with_interrupt(lambda: case.call(estimator), at)
+    if error is None:
+        return "the interrupt is lost"
+    if learned_by(estimator) == learned_by(done):
+        # The call was complete; only its generator may lag behind.
+        return None
+    if state_of(estimator) != state_of(fresh):
+        return "another state"
+    case.call(estimator)
+    if state_of(estimator) != state_of(done):
+        return "the repeated call leads to another state"
+    return None
 
 
 def attack(name, n_places=None, seed=0):

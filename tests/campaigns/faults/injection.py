@@ -1,5 +1,9 @@
-"""Make a call in which an inner call raises: one of the package, or one that the package makes."""
+"""Make a call in which an inner call raises, or a line of the package is interrupted.
 
+The inner call is one of the package, or one that the package makes.
+"""
+
+import ast
 import gc
 import inspect
 import sys
@@ -54,6 +58,68 @@ def is_inside(frame):
 def is_of_a_lock(function):
     """Whether a C function is one of a lock: CPython checks no signals before it is released."""
     return isinstance(getattr(function, "__self__", None), LockType | RLock)
+
+
+@cache
+def lines_of_blocks(file):
+    """Return the numbers of the lines of the package at which a `with` block begins.
+
+    Python also reports such a line when it leaves the block, before it releases what the block
+    holds. CPython checks no signals there.
+    """
+    numbers = set()
+    for node in ast.walk(ast.parse(Path(file).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.With):
+            numbers.update(range(node.lineno, node.body[0].lineno))
+    return numbers
+
+
+def call_with_interrupt(call, at=None):
+    """Make a call that is interrupted before a line of the package, in a thread of its own.
+
+    Parameters
+    ----------
+    call : callable
+        Called without arguments.
+    at : int or None, default=None
+        Number of the line that is not reached, from 1 on, among all lines that the call executes.
+
+    Returns
+    -------
+    error : type or None
+        What the call has raised.
+    numbers : list of int
+        For each line that was executed, the number of its last execution, in ascending order.
+    """
+    last_numbers = {}
+    n_lines = 0
+
+    def watch_lines(frame, event, _):
+        nonlocal n_lines
+        file = frame.f_code.co_filename
+        if event == "line" and frame.f_lineno not in lines_of_blocks(file):
+            n_lines += 1
+            last_numbers[file, frame.f_lineno] = n_lines
+            if n_lines == at:
+                raise KeyboardInterrupt("told to fail")
+        return watch_lines
+
+    def watch(frame, event, _):
+        code = frame.f_code
+        if code.co_flags & inspect.CO_GENERATOR or not is_of_package(code.co_filename):
+            return None
+        return watch_lines
+
+    def watched():
+        sys.settrace(watch)
+        try:
+            call()
+        finally:
+            sys.settrace(None)
+
+    with collection_paused():
+        error = error_of(watched)
+    return error, sorted(last_numbers.values())
 
 
 def call_with_fault(call, at=None, error=None, second=None):

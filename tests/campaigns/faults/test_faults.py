@@ -7,7 +7,7 @@ import pytest
 
 from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from tests.campaigns.faults.calls import CALLS
-from tests.campaigns.faults.campaign import attack
+from tests.campaigns.faults.campaign import attack, interrupt
 from tests.campaigns.faults.injection import call_with_fault
 
 # About as many faults as fit into a second, spread over the inner calls.
@@ -18,6 +18,13 @@ N_FAULTS = 5
 def test_a_fault_anywhere_changes_nothing_and_the_call_may_be_repeated(name):
     count = attack(name, n_places=N_FAULTS)
     assert count.n_faults >= N_FAULTS
+    assert count.traces == []
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_interrupt_at_any_line_is_before_or_after_the_change(name):
+    count = interrupt(name, n_places=2 * N_FAULTS)
+    assert count.n_faults == 2 * N_FAULTS
     assert count.traces == []
 
 
