@@ -91,6 +91,11 @@ def with_bands(model, **changes):
     return replace(model, trained=replace(model.trained, settings=settings))
 
 
+def moments_of_all(model):
+    """The moments of all classes over all features."""
+    return [model.complete_moments(number) for number in range(len(model.moments))]
+
+
 def task(*classes, n=8, seed=0):
     """Weighted samples around one random centre per class."""
     rng = np.random.default_rng([seed, *classes])
