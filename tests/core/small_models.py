@@ -114,6 +114,22 @@ def learnt(tasks, settings=SETTINGS, **changes):
     return model
 
 
+def streamed(*sizes, seed=0, **changes):
+    """A model of one task per entry, with that many new classes each; and its samples."""
+    settings = replace(SETTINGS, **{"p": (0.5, 0.5), **changes})
+    rng = np.random.default_rng(seed)
+    model = empty(D, settings)
+    tasks = []
+    first = 0
+    for size in sizes:
+        labels = np.repeat(np.arange(first, first + size), 8)
+        X = torch.as_tensor(rng.normal(size=(len(labels), D)) + rng.normal(size=D))
+        tasks.append(Task(X, torch.as_tensor(labels), torch.ones(len(labels)).double()))
+        model = learn(model, tasks[-1], settings)
+        first += size
+    return model, torch.cat([one.X for one in tasks])
+
+
 def principal_rows(rows):
     """Orthogonal rows with the sum of outer products of some rows, the longest first."""
     principal = Scatter(rows.shape[1]).add([rows]).factor()[0]
