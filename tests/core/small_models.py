@@ -91,6 +91,11 @@ def with_bands(model, **changes):
     return replace(model, trained=replace(model.trained, settings=settings))
 
 
+def moments_of_all(model):
+    """The moments of all classes over all features."""
+    return [model.complete_moments(number) for number in range(len(model.moments))]
+
+
 def task(*classes, n=8, seed=0):
     """Weighted samples around one random centre per class."""
     rng = np.random.default_rng([seed, *classes])
@@ -107,6 +112,22 @@ def learnt(tasks, settings=SETTINGS, **changes):
     for one in tasks:
         model = learn(model, one, settings)
     return model
+
+
+def streamed(*sizes, seed=0, **changes):
+    """A model of one task per entry, with that many new classes each; and its samples."""
+    settings = replace(SETTINGS, **{"p": (0.5, 0.5), **changes})
+    rng = np.random.default_rng(seed)
+    model = empty(D, settings)
+    tasks = []
+    first = 0
+    for size in sizes:
+        labels = np.repeat(np.arange(first, first + size), 8)
+        X = torch.as_tensor(rng.normal(size=(len(labels), D)) + rng.normal(size=D))
+        tasks.append(Task(X, torch.as_tensor(labels), torch.ones(len(labels)).double()))
+        model = learn(model, tasks[-1], settings)
+        first += size
+    return model, torch.cat([one.X for one in tasks])
 
 
 def principal_rows(rows):

@@ -12,10 +12,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from ffnb_sklearn.core import class_moments, scatter
 from ffnb_sklearn.core.class_moments import (
     check_size,
+    keep_axes,
     merge,
     merge_classes,
     moments_of,
-    remove_spare_axes,
+    n_axes_of_one_fit,
     subtract,
 )
 from ffnb_sklearn.core.device import as_array
@@ -46,7 +47,6 @@ def test_truncated_factors_are_stored_in_single_precision_within_its_range(
     assert moments(samples(40, 6)[0]).factor.dtype == float
     assert_allclose(stored.factor, exact.factor, rtol=1e-5, atol=1e-6 * size)
     assert_array_equal(stored.residual, exact.residual)
-    assert stored.append(np.zeros(1), np.zeros((3, 1)), np.zeros(1)).factor.dtype == dtype
 
 
 def moments(X, w=None, max_rank=None, n_chunks=1):
@@ -267,42 +267,6 @@ def test_moments_that_overflow_are_an_error(scale, weight):
         moments_of([(rows, torch.full((3,), weight, dtype=torch.float64))])
 
 
-def test_some_features_can_be_taken_and_others_appended():
-    X, w = samples(12, 5)
-    whole, columns = moments(X, w, 2), np.array([3, 0])
-
-    taken = whole.take(columns)
-    again = taken.append(whole.mean[[4]], whole.factor[:, [4]], whole.residual[[4]])
-
-    assert_array_equal(taken.factor, whole.columns(columns))
-    assert_allclose(taken.scatter(), whole.scatter()[np.ix_(columns, columns)])
-    assert_array_equal(again.mean, whole.mean[[3, 0, 4]])
-    assert_allclose(again.scatter(), whole.scatter()[np.ix_([3, 0, 4], [3, 0, 4])])
-    room = np.empty((2, 2))
-    assert whole.columns(columns, out=room) is room
-    assert_array_equal(room, whole.factor[:, columns])
-
-
-def test_appended_columns_stand_in_few_blocks_behind_those_that_stay_in_place():
-    whole, d = moments(*samples(12, 40), 6), 9
-    one = whole.take(slice(0, d))
-
-    for j in range(d, 40):
-        before = one
-        one = one.append(whole.mean[[j]], whole.factor[:, [j]], whole.residual[[j]])
-        # The memory of a stream: a task copies neither the first columns nor, mostly, the others.
-        assert one.factor is before.factor
-        assert_array_equal(before.columns(slice(None)), whole.factor[:, :j])
-
-    assert [block.shape[1] for block in one.inferred] == [16, 8, 4, 2, 1]
-    for columns in (slice(None), slice(2, 7), slice(5, 33), slice(20, 40), np.array([38, 2, 9])):
-        assert_array_equal(one.columns(columns), whole.factor[:, columns])
-    assert_allclose(one.scatter(), whole.scatter())
-    assert_allclose(one.scale_weights(2.0).scatter(), 2.0 * whole.scatter())
-    assert_allclose(merge([one, one], device=CPU).scatter(), 2.0 * whole.scatter(), atol=1e-6)
-    assert_array_equal(one.take(np.arange(40)[::-1]).factor, whole.factor[:, ::-1])
-
-
 @pytest.mark.parametrize("n", [6, 30])
 @pytest.mark.parametrize("max_rank", [None, 8])
 def test_two_samples_that_are_equal_in_single_precision_add_no_axis(n, max_rank):
@@ -387,11 +351,8 @@ def test_a_residual_of_zeros_is_not_stored():
     assert few.truncated is None
     assert_array_equal(few.residual, np.zeros(12))
     assert merge([few, moments(X[:2])], 8, device=CPU).truncated is None
-    assert few.take(slice(3)).truncated is None
     assert few.scale_weights(0.5).truncated is None
-    assert few.append(few.mean[:1], few.factor[:, :1], np.zeros(1)).truncated is None
-    assert_array_equal(few.append(few.mean[:1], few.factor[:, :1], np.ones(1)).residual[12:], [1.0])
-    assert remove_spare_axes(few, 8).truncated is None
+    assert keep_axes(few, 8).truncated is None
     assert (moments(X, max_rank=3).truncated > 0).all()
 
 
@@ -445,6 +406,11 @@ def test_parts_of_tiny_or_huge_weight_add_up(size):
     assert_allclose(moments(X, size * w, n_chunks=3).scatter() / size, whole.scatter(), rtol=1e-12)
 
 
+def without_spare_axes(grown, max_rank):
+    """The moments with the axes that one fit keeps."""
+    return keep_axes(grown, n_axes_of_one_fit(grown, max_rank))
+
+
 def test_spare_axes_let_a_class_grow_row_by_row():
     rng = np.random.default_rng(0)
     # The lengths of the axes differ by one percent each.
@@ -457,7 +423,7 @@ def test_spare_axes_let_a_class_grow_row_by_row():
         (grown,) = merge_classes([grown], [(0, part)], 4, device=CPU)
 
     assert (whole.rank, cut.rank, grown.rank) == (4, 4, 12)
-    seen = remove_spare_axes(grown, 4)
+    seen = without_spare_axes(grown, 4)
     assert seen.rank == 4
     assert_allclose(np.diag(seen.scatter()), np.diag(whole.scatter()))
 
@@ -467,7 +433,7 @@ def test_spare_axes_let_a_class_grow_row_by_row():
         return np.square(whole.factor @ basis).sum() / np.square(whole.factor).sum()
 
     assert share(seen) > share(cut) + 0.1
-    assert remove_spare_axes(whole, 4) is whole
+    assert without_spare_axes(whole, 4) is whole
 
 
 def test_spare_axes_of_rank_auto_go_beyond_what_one_fit_keeps(monkeypatch):
@@ -481,4 +447,4 @@ def test_spare_axes_of_rank_auto_go_beyond_what_one_fit_keeps(monkeypatch):
         (grown,) = merge_classes([grown], [(0, part)], "auto", device=CPU)
 
     assert grown.rank > whole.rank
-    assert remove_spare_axes(grown, "auto").rank == whole.rank
+    assert without_spare_axes(grown, "auto").rank == whole.rank

@@ -1,12 +1,14 @@
 """Left-out samples: equal rows together, and as many of each class as there are."""
 
+from functools import partial
+
 import numpy as np
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core import left_out as module
 from ffnb_sklearn.core.left_out import left_out_likeness
-from ffnb_sklearn.core.model import Task
+from ffnb_sklearn.core.model import Task, task_features
 from tests.core.small_models import SETTINGS, learnt, task
 
 
@@ -31,11 +33,12 @@ def test_small_classes_are_chosen_entirely(monkeypatch):
 
 
 def test_classes_without_new_samples_keep_their_likeness():
-    before = learnt([task(0, 1)], SETTINGS, novelty=True)
+    before = learnt([task(0, 1)], SETTINGS, novelty=True, band_size=0)
     new = task(1, 2, seed=4)
-    learned = learnt([task(0, 1), new], SETTINGS)
+    learned = learnt([task(0, 1), new], SETTINGS, band_size=0)
+    features_of = partial(task_features, learned, new)
 
-    first, second, third = left_out_likeness(before, new, learned, None)
+    first, second, third = left_out_likeness(before, new, learned, features_of)
 
     assert first is before.left_out[0]
     assert [len(second.values), len(third.values)] == [16, 8]

@@ -3,6 +3,7 @@
 import copy
 import pickle
 from dataclasses import FrozenInstanceError, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,10 +11,10 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core import prediction
-from ffnb_sklearn.core.model import Task, empty_model, updated_moments
-from tests.core.small_models import SETTINGS, empty, past_rows, second_moment
+from ffnb_sklearn.core.model import Task, add_task, task_features
+from tests.core.small_models import SETTINGS, empty, learnt, second_moment, task
 
-BARE = replace(SETTINGS, p=(0.95,), shared_band_size=7)
+BARE = replace(SETTINGS, band_size=0, shared_band_size=7)
 RNG = np.random.default_rng(0)
 CLASSES = torch.as_tensor(RNG.permutation(np.repeat([0, 1, 2], [9, 4, 12])))
 TASK = Task(
@@ -23,20 +24,22 @@ TASK = Task(
 
 def known(settings=BARE):
     model = empty(5, settings)
-    return replace(model, moments=updated_moments(model, TASK))
+    features_of = partial(task_features, model, TASK)
+    return replace(model, moments=add_task((), model, TASK, features_of))
 
 
 def test_an_empty_model_has_its_shared_band_and_nothing_else():
-    model = empty_model(5, replace(BARE, band_size=1, p=(0.9, 3)), 3)
+    model = empty(5, BARE)
 
     assert model.features.shared.rows.shape == (7, 6)
     assert model.moments == ()
-    assert [past_rows(model, layer).shape for layer in range(2)] == [(0, 5), (0, 0)]
+    assert model.trained is None
+    assert model.feature_map.n_features == 5 + 7
     assert model.n_weights == 7 * 5 + 1
 
 
 def test_the_shared_band_comes_from_the_seed():
-    first, same, other = (empty_model(5, BARE, seed).features.shared.rows for seed in (3, 3, 4))
+    first, same, other = (empty(5, BARE, seed).features.shared.rows for seed in (3, 3, 4))
 
     assert_array_equal(first, same)
     assert not np.allclose(first, other)
@@ -65,16 +68,55 @@ def test_few_samples_at_a_time_give_the_same(chunk):
     assert_allclose(prediction.scores(parts, TASK.X), prediction.scores(whole, TASK.X), rtol=1e-9)
 
 
-def test_given_outputs_of_the_newest_neurons_stand_in_for_computed_ones():
-    model = empty(5, BARE)
-    fresh = torch.as_tensor(RNG.normal(size=(25, 2)))
+def test_the_moments_are_those_of_the_features_that_are_given():
+    given = torch.as_tensor(RNG.normal(size=(25, 2)))
 
-    moments = updated_moments(model, TASK, fresh)
+    moments = add_task((), empty(5, BARE), TASK, lambda numbers: given[numbers])
 
     for label, one in enumerate(moments):
         now = TASK.classes == label
         weights = TASK.weights[now]
-        assert_allclose(one.mean[-2:], weights @ fresh[now] / weights.sum(), rtol=1e-10)
+        assert_allclose(one.mean, weights @ given[now] / weights.sum(), rtol=1e-10)
+
+
+def test_samples_of_a_known_class_are_added_to_its_moments():
+    model = known()
+    features_of = partial(task_features, model, TASK)
+
+    twice = add_task(model.moments, model, TASK, features_of)
+
+    for one, both in zip(model.moments, twice, strict=True):
+        assert both.weight == pytest.approx(2.0 * one.weight)
+        assert_allclose(both.mean, one.mean, rtol=1e-12)
+        assert_allclose(both.scatter(), 2.0 * one.scatter(), rtol=1e-9, atol=1e-12)
+
+
+def test_complete_moments_are_those_of_all_features():
+    plain, with_bands = known(), learnt([task(0, 1), task(2)])
+
+    assert plain.complete_moments(1) is plain.moments[1]
+    n_fixed = with_bands.features.n_features
+    for number, fixed in enumerate(with_bands.moments):
+        moments = with_bands.complete_moments(number)
+        assert len(fixed.mean) == n_fixed
+        assert len(moments.mean) == with_bands.feature_map.n_features == n_fixed + 6
+        assert_array_equal(moments.mean[:n_fixed], fixed.mean)
+        assert_array_equal(moments.factor[:, :n_fixed], fixed.factor)
+
+
+@pytest.mark.parametrize("band_size", [0, 1])
+def test_the_classifier_sees_no_spare_axes(band_size):
+    tasks = [task(0, 1, n=30), task(2), task(0, seed=1)]
+    model = learnt(tasks, band_size=band_size, p=(2,), rank=3)
+
+    seen = model.classifier_moments(range(3))
+
+    assert model.moments[0].rank > 3
+    for number, one in enumerate(seen):
+        whole = model.complete_moments(number)
+        assert one.rank == 3
+        assert_array_equal(one.mean, whole.mean)
+        assert_allclose(np.diag(one.scatter()), np.diag(whole.scatter()), rtol=1e-6)
 
 
 def test_pickles_leave_out_what_is_derived():

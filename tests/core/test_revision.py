@@ -1,4 +1,4 @@
-"""Classes taken out of models with bands, and models with bands taken together."""
+"""Classes and samples taken out of models, classes joined, and models taken together."""
 
 from dataclasses import replace
 
@@ -17,60 +17,14 @@ from ffnb_sklearn.core.revision import (
     merge_models,
     subtract_samples,
 )
-from tests.core.small_models import CPU, SETTINGS, D, empty, learn, past_rows, second_moment, task
+from tests.core.small_models import CPU, SETTINGS, D, empty, learn, learnt, streamed, task
 
-PAIR = replace(SETTINGS, p=(0.5, 0.5))
-
-
-def learnt(*sizes, seed=0, **changes):
-    """A model of one task per entry, with that many new classes each; and its samples."""
-    settings = replace(PAIR, **changes)
-    rng, model, tasks, first = np.random.default_rng(seed), empty(D, settings), [], 0
-    for size in sizes:
-        labels = np.repeat(np.arange(first, first + size), 8)
-        X = torch.as_tensor(rng.normal(size=(len(labels), D)) + rng.normal(size=D))
-        tasks.append(Task(X, torch.as_tensor(labels), torch.ones(len(labels)).double()))
-        model, first = learn(model, tasks[-1], settings), first + size
-    return model, torch.cat([one.X for one in tasks])
+PLAIN = replace(SETTINGS, band_size=0)
 
 
-def squared(past):
-    return past.T @ past
-
-
-@pytest.mark.parametrize("n_layers", [1, 2])
-def test_a_forgotten_class_leaves_the_past_of_the_layers(n_layers):
-    model, X = learnt(2, 1, p=(0.5,) * n_layers)
-
-    left = forget_classes(model, [1])
-
-    kept = torch.cat([X[:8], X[16:]])
-    assert_allclose(squared(past_rows(left, 0)), kept.T @ kept, rtol=1e-8, atol=1e-8)
-    assert left.moments == (model.moments[0], model.moments[2])
-    assert left.features is model.features
-    assert prediction.scores(left, X).shape == (24, 2)
-
-
-@pytest.mark.parametrize("rank", [None, 3])
-def test_forgetting_a_few_of_many_inputs_forms_no_square_matrix(rank):
-    settings = replace(SETTINGS, p=(0.5,), rank=rank, shared_band_size=0)
-    X = torch.as_tensor(np.random.default_rng(0).normal(size=(12, 30_000)))
-    classes = torch.arange(12) // 4
-    samples = Task(X, classes, torch.ones(12).double())
-    model = learn(empty(X.shape[1], settings), samples, settings)
-
-    left = forget_classes(model, [1])
-
-    kept = torch.cat([X[:4], X[8:]])
-    past = past_rows(left, 0)
-    if rank is None:
-        gram, along = (kept @ kept.T).numpy(), (past @ kept.T).numpy()
-        assert_allclose(along.T @ along, gram @ gram, rtol=1e-8, atol=1e-8 * np.max(gram) ** 2)
-    assert len(past) == 8
-
-
-def test_forgetting_leaves_the_model_it_started_from_as_it_was():
-    model, X = learnt(2, 1)
+@pytest.mark.parametrize("band_size", [0, 1])
+def test_forgetting_leaves_the_model_it_started_from_as_it_was(band_size):
+    model, X = streamed(2, 1, band_size=band_size)
     before = prediction.scores(model, X)
 
     forget_classes(model, [0, 2])
@@ -78,10 +32,27 @@ def test_forgetting_leaves_the_model_it_started_from_as_it_was():
     assert torch.equal(prediction.scores(model, X), before)
 
 
+@pytest.mark.parametrize("classifier", ["gaussian", "ovo", "ova"])
+@pytest.mark.parametrize("rank", [None, 3])
+def test_a_forgotten_class_leaves_the_model_of_the_other_classes(classifier, rank):
+    settings = replace(PLAIN, classifier=classifier, rank=rank, shrinkage=None, epsilon=None)
+    tasks = [task(0), task(1), task(2)]
+    model = learnt(tasks, settings)
+
+    left = forget_classes(model, [1])
+
+    others = [tasks[0], replace(tasks[2], classes=torch.ones_like(tasks[2].classes))]
+    expected = learnt(others, settings)
+    assert left.moments == (model.moments[0], model.moments[2])
+    assert left.features is model.features
+    X = tasks[1].X
+    assert torch.equal(prediction.scores(left, X), prediction.scores(expected, X))
+
+
 @pytest.mark.parametrize("decayed", [[0, 1, 2], [1]])
 @pytest.mark.parametrize("classifier", ["gaussian", "ovo", "ova"])
 def test_decayed_classes_equal_one_joint_fit_with_decayed_sample_weights(classifier, decayed):
-    settings = replace(SETTINGS, classifier=classifier, shrinkage=None, epsilon=None)
+    settings = replace(PLAIN, classifier=classifier, shrinkage=None, epsilon=None)
     first, again = task(0, 1, 2), task(1, 2, 3, seed=1)
 
     model = learn(empty(D, settings), first, settings)
@@ -105,67 +76,47 @@ def test_decayed_classes_equal_one_joint_fit_with_decayed_sample_weights(classif
 
 @pytest.mark.parametrize("rank", [None, 3])
 def test_a_class_keeps_its_shape_through_any_number_of_decays(rank):
-    model, X = learnt(3, rank=rank)
+    model, X = streamed(3, rank=rank, band_size=0)
     faded = model
     for _ in range(200):
         faded = decay_classes(faded, 0.5, range(3))
 
     assert_allclose(faded.moments[0].weight, 8.0 * 0.5**200, rtol=1e-12)
     assert_allclose(prediction.scores(faded, X), prediction.scores(model, X), rtol=1e-5)
-    shares = [squared(past_rows(one, 1)) for one in (faded, model)]
-    assert_allclose(shares[0] / 0.5**200, shares[1], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("how", ["gaussian", "zero"])
-def test_merged_models_keep_the_features_and_moments_of_both(how):
-    (first, X), (second, Z) = learnt(2, 1, old_statistics=how), learnt(1, 2, seed=1)
+# ---- models that are merged
 
-    merged = merge_models(first, second, [5, 3, 4], device=CPU)
 
-    n_fixed, n_first = D + 4, first.feature_map.n_features
-    own = np.r_[:n_fixed, n_first : merged.feature_map.n_features]  # the columns of the second
-    samples = torch.cat([X, Z])
-    values = merged.feature_map(samples)
-    assert torch.equal(values[:, :n_first], first.feature_map(samples))
-    assert_allclose(values[:, own], second.feature_map(samples), rtol=1e-12, atol=1e-14)
-    for label in range(3):
-        assert_array_equal(merged.moments[label].mean[:n_first], first.moments[label].mean)
-        there = merged.moments[[5, 3, 4][label]]
-        assert_array_equal(there.mean[own], second.moments[label].mean)
-        assert_allclose(
-            there.scatter()[np.ix_(own, own)], second.moments[label].scatter(), atol=1e-12
-        )
+@pytest.mark.parametrize("classifier", ["gaussian", "ovo", "ova"])
+def test_merged_models_are_the_model_of_all_samples(classifier):
+    settings = replace(PLAIN, classifier=classifier, shrinkage=None, epsilon=None)
+    mine, theirs = task(0, 1), task(0, 1, seed=1)
+    first, second = learnt([mine], settings), learnt([theirs], settings)
+
+    # Class 0 of the second model is class 2 of the result, and class 1 is in both models.
+    merged = merge_models(first, second, [2, 1], device=CPU)
+
+    renamed = replace(theirs, classes=torch.tensor([2, 1])[theirs.classes])
+    expected = learnt([mine, renamed], settings)
+    X = torch.cat([mine.X, theirs.X])
+    assert [one.weight for one in merged.moments] == [one.weight for one in expected.moments]
+    assert_allclose(
+        prediction.scores(merged, X), prediction.scores(expected, X), rtol=1e-8, atol=1e-8
+    )
+    assert merged.features is first.features
+    assert merged.trained is None
+    assert merged.earlier is None
 
 
 def test_classes_of_both_models_are_merged():
-    (first, _), (second, _) = learnt(2), learnt(2, seed=1)
+    (first, _), (second, _) = streamed(2, band_size=0), streamed(2, seed=1, band_size=0)
 
     merged = merge_models(first, second, [1, 2], device=CPU)
 
     assert [one.weight for one in merged.moments] == [8.0, 16.0, 8.0]
-    expected = 0.5 * (first.moments[1].mean[:D] + second.moments[0].mean[:D])
-    assert_allclose(merged.moments[1].mean[:D], expected, rtol=1e-12)
-
-
-def test_the_past_of_merged_models_is_that_of_both():
-    (first, X), (second, Z) = learnt(2, 1), learnt(1, 2, seed=1)
-
-    merged = merge_models(first, second, [3, 4, 5], device=CPU)
-
-    assert merged.trained.n_newest == 0
-    assert_allclose(squared(past_rows(merged, 0)), X.T @ X + Z.T @ Z, rtol=1e-9, atol=1e-9)
-    # Each measured its own neurons; what its classes give in the other's is inferred.
-    columns, n_first = merged.features.layer(1), len(first.features.layer(1))
-    expected = sum(second_moment(one, columns) for one in merged.moments)
-    assert_allclose(squared(past_rows(merged, 1)), expected, rtol=1e-9, atol=1e-9)
-    for model, classes, own in (
-        (first, merged.moments[:3], slice(0, n_first)),
-        (second, merged.moments[3:], slice(n_first, None)),
-    ):
-        measured = sum(second_moment(one, columns[own]) for one in classes)
-        assert_allclose(squared(past_rows(model, 1)), measured, rtol=1e-9, atol=1e-9)
-    later = learn(merged, Task(X[:8], torch.full((8,), 6), torch.ones(8).double()), SETTINGS)
-    assert prediction.scores(later, X).shape == (24, 7)
+    expected = 0.5 * (first.moments[1].mean + second.moments[0].mean)
+    assert_allclose(merged.moments[1].mean, expected, rtol=1e-12)
 
 
 # ---- samples that are subtracted, and classes that are joined
@@ -184,7 +135,7 @@ def assert_same_moments(moments, expected):
 
 
 def test_subtracted_samples_leave_the_moments_of_the_other_samples():
-    settings = replace(SETTINGS, p=(0.5,))
+    settings = PLAIN
     samples = task(0, 1, 2, n=20)
     model = learn(empty(D, settings), samples, settings)
     # Three samples of class 0, and the whole class 2.
@@ -202,12 +153,11 @@ def test_subtracted_samples_leave_the_moments_of_the_other_samples():
     assert_same_moments(remaining.moments[0], expected.moments[0])
     assert remaining.moments[1] is model.moments[1]
     assert remaining.earlier is None
-    assert remaining.trained.past is None
     assert remaining.features is model.features
 
 
 def test_samples_are_not_subtracted_from_truncated_moments():
-    settings = replace(SETTINGS, p=(0.5,), rank=3)
+    settings = replace(PLAIN, rank=3)
     samples = task(0, 1, n=20)
     model = learn(empty(D, settings), samples, settings)
     with pytest.raises(ValueError, match="scatter of the class is not stored exactly"):
@@ -216,7 +166,7 @@ def test_samples_are_not_subtracted_from_truncated_moments():
 
 @pytest.mark.parametrize("rank", [None, 3])
 def test_joined_classes_have_the_moments_of_all_their_samples(rank):
-    settings = replace(SETTINGS, p=(0.5,), rank=rank)
+    settings = replace(PLAIN, rank=rank)
     samples = task(0, 1, 2, n=20)
     model = learn(empty(D, settings), samples, settings)
 
@@ -234,12 +184,13 @@ def test_joined_classes_have_the_moments_of_all_their_samples(rank):
         assert_same_moments(moments, expected)
 
 
-def test_classes_in_a_new_order_keep_their_bands():
-    model, X = learnt(2, 1)
+def test_classes_in_a_new_order_keep_their_moments():
+    model, X = streamed(2, 1, band_size=0)
+
     turned = join_classes(model, [[2], [0], [1]], device=CPU)
+
     assert turned.features is model.features
     assert turned.moments == (model.moments[2], model.moments[0], model.moments[1])
-    assert turned.trained.n_newest == model.trained.n_newest
     assert_allclose(prediction.scores(turned, X), prediction.scores(model, X)[:, [2, 0, 1]])
 
 
@@ -249,7 +200,7 @@ def left_out(*values):
 
 
 def test_decay_lets_left_out_likeness_count_less():
-    model, _ = learnt(2)
+    model, _ = streamed(2)
     likeness = left_out(-2.0, -1.0)
     model = model.replace_left_out((likeness, likeness))
     decayed = decay_classes(model, 0.5, [1])
@@ -261,7 +212,7 @@ def test_decay_lets_left_out_likeness_count_less():
 
 def test_left_out_likeness_follows_classes_and_joins():
     likeness = [left_out(-3.0, -1.0), LeftOutLikeness(), left_out(-2.0)]
-    model, _ = learnt(4)
+    model, _ = streamed(4, band_size=0)
     model = model.replace_left_out(tuple(likeness))
 
     turned = join_classes(model, [[2], [3], [0], [1]], device=CPU)

@@ -20,13 +20,12 @@ from sklearn.model_selection import train_test_split
 
 from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core import prediction
+from ffnb_sklearn.core.bands.layers import Band, Layers
 from ffnb_sklearn.core.class_moments import moments_of
 from ffnb_sklearn.core.features.feature_map import (
-    Band,
     Blocks,
     FeatureMap,
-    classifier_blocks,
-    classifier_columns,
+    FixedFeatures,
 )
 from ffnb_sklearn.core.features.shared_band import SharedBand
 from ffnb_sklearn.core.heads import HEADS
@@ -44,9 +43,9 @@ from ffnb_sklearn.core.selection import (
     separation_energy,
 )
 from ffnb_sklearn.core.solution import solve
-from tests.core.small_models import CPU, SETTINGS, empty, learn
+from tests.core.small_models import CPU, SETTINGS, empty, learn, moments_of_all
 
-OPEN = replace(SETTINGS, p=(0.9,), shared_band_size=60, shrinkage=None, epsilon=None, rank=64)
+OPEN = replace(SETTINGS, band_size=0, shared_band_size=60, shrinkage=None, epsilon=None, rank=64)
 D, N_CLASSES = 20, 6
 GAUSSIAN = {"classifier": "gaussian"}
 SMALL = {"shared_band_size": 100, "random_state": 0}
@@ -85,11 +84,9 @@ def learnt(X, labels, settings=OPEN):
 
 def classes_of(model, moments=None, seed=0):
     """The classes as the classifier sees them, and the blocks of its features."""
-    features, skip_connection = model.features, model.settings.skip_connection
-    columns = classifier_columns(features, skip_connection)
-    moments = model.moments if moments is None else moments
-    gaussians = ClassGaussians.from_moments(moments, columns, device=CPU, seed=seed)
-    return gaussians, classifier_blocks(features, skip_connection)
+    moments = moments_of_all(model) if moments is None else moments
+    gaussians = ClassGaussians.from_moments(moments, model.columns, device=CPU, seed=seed)
+    return gaussians, model.features.blocks(model.settings.skip_connection)
 
 
 def choice_of(model, moments=None, seed=0):
@@ -402,7 +399,7 @@ def test_any_classes_can_be_solved(sizes, settings, head, same):
     assert 0.0 < choice.epsilon < np.inf
     if max(sizes) == 1 or len(sizes) == 1:
         assert choice.input_energy == 1.0
-    head = solve(model.features, model.moments, model.settings, device=CPU).classifier
+    head = prediction.solve_once(model, CPU).classifier
     scores = head.scores(prediction.view(model, torch.as_tensor(X)))
     assert torch.isfinite(scores).all()
     if same:
@@ -428,7 +425,7 @@ def test_classes_without_kept_axes_can_be_solved(head, n_truncated):
     assert 0.0 < choice.shrinkage <= 1.0
     assert 0.0 < choice.epsilon < np.inf
     X, labels = curved_samples(1, 50)
-    head = solve(model.features, moments, model.settings, device=CPU).classifier
+    head = solve(model.features, model.columns, moments, model.settings, device=CPU).classifier
     found = head.scores(prediction.view(model, torch.as_tensor(X))).argmax(1).numpy()
     # One of six is right by chance.
     assert (found == labels).mean() > 0.4
@@ -500,7 +497,7 @@ def test_other_models_are_not_taken_to_be_gaussian(samples, changes):
 def test_trained_bands_do_not_count_for_gaussian_classes():
     X, y = unlike_samples(gaussian_noise, 60)
     X_new, _ = unlike_samples(gaussian_noise, 50, seed=1)
-    with_bands = FFNBClassifier(**SMALL | {"band_size": 10}, classes_per_task=2).fit(X, y)
+    with_bands = FFNBClassifier(**SMALL, band_size=10, classes_per_task=2).fit(X, y)
     without = IncrementalDiscriminantAnalysis(**SMALL).fit(X, y)
 
     assert solved_choice(with_bands).temperature is not None
@@ -734,9 +731,11 @@ def test_kept_axes_with_the_variance_outside_of_them_are_covariances():
 RNG = np.random.default_rng(0)
 N_INPUTS, N_SHARED = 4, 6
 SHARED = SharedBand(RNG.normal(size=(N_SHARED, N_INPUTS + 1)), mirrored=True)
-BARE = FeatureMap(N_INPUTS, SHARED)
-BANDS = BARE.append_band(Band(1, RNG.normal(size=(2, 4)), "relu"))
-DEEP = BANDS.append_band(Band(2, RNG.normal(size=(3, 2)), "relu"))
+FIXED = FixedFeatures(N_INPUTS, SHARED)
+INPUTS = FixedFeatures(N_INPUTS, SharedBand.empty(N_INPUTS))
+SHALLOW = Layers(N_INPUTS).append_band(Band(1, RNG.normal(size=(2, 4)), "relu"))
+BARE = FeatureMap(FIXED)
+DEEP = FeatureMap(FIXED, SHALLOW.append_band(Band(2, RNG.normal(size=(3, 2)), "relu")))
 ROWS = RNG.normal(size=(30, N_INPUTS)) + 2.0 * RNG.normal(size=(3, N_INPUTS)).repeat(10, axis=0)
 
 
@@ -745,8 +744,8 @@ def stacked(features, samples=ROWS, *, skip_connection=True, n_classes=3):
     moments = [
         moments_of([(part, torch.ones(len(part)).double())]) for part in values.chunk(n_classes)
     ]
-    columns = classifier_columns(features, skip_connection)
-    blocks = classifier_blocks(features, skip_connection)
+    columns = features.columns(skip_connection)
+    blocks = features.fixed.blocks(skip_connection)
     return ClassGaussians.from_moments(moments, columns, device=CPU), blocks
 
 
@@ -799,7 +798,7 @@ def test_a_given_energy_weighs_one_block(energy):
 def test_the_ridge_of_an_input_follows_its_unit():
     units = np.array([1.0, 1e3, 1.0, 1.0])
 
-    result = penalties(BARE.remove_shared_band(), ROWS * units)
+    result = penalties(FeatureMap(INPUTS), ROWS * units)
 
     expected = spreads(ROWS) * units**2
     expected += np.sort(expected)[1]
@@ -808,7 +807,7 @@ def test_the_ridge_of_an_input_follows_its_unit():
 
 def test_constant_inputs_do_not_set_the_unit_of_others():
     constant = np.repeat([[1e3, 2e3], [3e3, 4e3], [5e3, 6e3]], 10, axis=0) / 7.0
-    features = FeatureMap(N_INPUTS + 2, SharedBand.empty(N_INPUTS + 2))
+    features = FeatureMap(FixedFeatures(N_INPUTS + 2, SharedBand.empty(N_INPUTS + 2)))
 
     result = penalties(features, np.hstack([ROWS, constant]))
 
@@ -826,8 +825,8 @@ def test_features_of_pairs_alone_have_one_penalty():
 def test_a_single_kind_of_features_is_not_penalised(pooled):
     alone = [
         penalties(BARE, skip_connection=False, pooled=pooled),
-        penalties(BARE.remove_shared_band(), pooled=False),
-        penalties(BANDS.remove_shared_band(), skip_connection=False, pooled=pooled),
+        penalties(FeatureMap(INPUTS), pooled=False),
+        penalties(FeatureMap(INPUTS, SHALLOW), skip_connection=False, pooled=pooled),
     ]
     for one in alone:
         assert_array_equal(one, np.ones(len(one)))
@@ -836,7 +835,7 @@ def test_a_single_kind_of_features_is_not_penalised(pooled):
 def test_trained_bands_enter_with_the_spread_of_all_other_features():
     result = penalties(DEEP)
 
-    spread = DEEP(torch.as_tensor(ROWS)).numpy()[:, classifier_columns(DEEP, True)].var(axis=0)
+    spread = DEEP(torch.as_tensor(ROWS)).numpy()[:, DEEP.columns(True)].var(axis=0)
     scaled = spread / result
     assert len(set(result[10:])) == 1
     # Nine of ten samples of a class are not its first.
@@ -870,7 +869,8 @@ def test_means_that_differ_by_rounding_do_not_separate():
 
 @pytest.mark.parametrize("weight", [0.0, 1e-16])
 def test_trained_bands_without_spread_have_no_penalty_of_their_own(weight):
-    silent = BARE.append_band(Band(1, np.full((2, 4), weight), "relu"))
+    band = Band(1, np.full((2, 4), weight), "relu")
+    silent = FeatureMap(FIXED, Layers(N_INPUTS, (band,)))
 
     assert_array_equal(penalties(silent)[10:], np.ones(2))
     assert_allclose(penalties(silent)[:10], penalties(BARE), rtol=1e-12)

@@ -8,7 +8,6 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core import prediction
-from ffnb_sklearn.core.features.feature_map import classifier_blocks, classifier_columns
 from ffnb_sklearn.core.heads.gaussians import ClassGaussians
 from ffnb_sklearn.core.heads.pairs import PairwiseFisher
 from ffnb_sklearn.core.heads.ridge import OneVsAllRidge
@@ -16,7 +15,7 @@ from ffnb_sklearn.core.linalg import IllConditionedWarning, NotPositiveDefiniteE
 from ffnb_sklearn.core.model import Task
 from ffnb_sklearn.core.selection import apply_choice
 from ffnb_sklearn.core.solution import n_classifier_weights, solve
-from tests.core.small_models import CPU, SETTINGS, D, empty, learnt, task
+from tests.core.small_models import CPU, SETTINGS, D, empty, learnt, moments_of_all, task
 
 KINDS = {
     "all pairs": ({}, PairwiseFisher),
@@ -25,8 +24,9 @@ KINDS = {
 
 
 def solved(model, moments=None, **changes):
-    moments = model.moments if moments is None else moments
-    return solve(model.features, moments, replace(model.settings, **changes), device=CPU).classifier
+    moments = moments_of_all(model) if moments is None else moments
+    settings = replace(model.settings, **changes)
+    return solve(model.features, model.columns, moments, settings, device=CPU).classifier
 
 
 @pytest.mark.parametrize(("changes", "kind"), KINDS.values(), ids=KINDS)
@@ -41,7 +41,7 @@ def test_the_classifier_is_of_the_kind_chosen(changes, kind):
 def test_weights_are_counted_as_they_are_solved(changes):
     model = learnt([task(0, 1), task(2, 3)], **changes)
 
-    counted = n_classifier_weights(model.features, model.moments, model.settings)
+    counted = n_classifier_weights(len(model.columns), model.moments, model.settings)
 
     found = solved(model)
     assert counted == found.planes.size + found.offsets.size
@@ -50,9 +50,9 @@ def test_weights_are_counted_as_they_are_solved(changes):
 @pytest.mark.parametrize("head", ["ovo", "ova", "gaussian"])
 def test_an_absolute_ridge_of_a_class_is_half_of_that_of_a_pair(head):
     # Exact moments without a skip connection: the features all weigh the same.
-    model = learnt([task(0, 1), task(2, 3)], skip_connection=False, p=(0.5,))
-    columns = classifier_columns(model.features, False)
-    variance = ClassGaussians.from_moments(model.moments, columns, device=CPU).pooled_variance()
+    model = learnt([task(0, 1), task(2, 3)], skip_connection=False, band_size=0)
+    gaussians = ClassGaussians.from_moments(model.moments, model.columns, device=CPU)
+    variance = gaussians.pooled_variance()
 
     absolute = solved(model, classifier=head, units="absolute", epsilon=0.6)
     relative = solved(model, classifier=head, epsilon=0.3 / float(variance))
@@ -62,11 +62,11 @@ def test_an_absolute_ridge_of_a_class_is_half_of_that_of_a_pair(head):
 
 
 def test_no_class_has_no_weights():
-    assert n_classifier_weights(empty(D, SETTINGS).features, (), SETTINGS) == 0
+    assert n_classifier_weights(len(empty(D, SETTINGS).columns), (), SETTINGS) == 0
 
 
 def test_a_warning_comes_once():
-    model = learnt([task(0, 1, 2)], p=(0.5,))
+    model = learnt([task(0, 1, 2)], band_size=0)
     # Many rows along few axes, and a ridge that is nothing beside them.
     moments = [replace(one, factor=np.tile(one.factor[:1], (9, 1))) for one in model.moments]
 
@@ -77,7 +77,7 @@ def test_a_warning_comes_once():
 
 
 def test_moments_that_are_no_numbers_are_refused():
-    model = learnt([task(0, 1, 2)], p=(0.5,))
+    model = learnt([task(0, 1, 2)], band_size=0)
     moments = [replace(one, truncated=np.nan * one.mean) for one in model.moments]
 
     with pytest.raises(NotPositiveDefiniteError, match="NaN"):
@@ -88,11 +88,11 @@ def test_moments_that_are_no_numbers_are_refused():
 def test_weights_of_distances_are_counted_as_they_are_solved(rank):
     tasks = [task(0, n=2), task(1, n=40)]
     tasks = [replace(one, weights=torch.ones_like(one.weights)) for one in tasks]
-    model = learnt(tasks, classifier="gaussian", rank=rank, p=(0.5,))
+    model = learnt(tasks, classifier="gaussian", rank=rank, band_size=0)
 
     found = solved(model)
 
-    counted = n_classifier_weights(model.features, model.moments, model.settings)
+    counted = n_classifier_weights(len(model.columns), model.moments, model.settings)
     parts = (found.centre, found.planes, found.offsets, found.rows, found.shifts)
     assert counted == sum(one.size for one in parts)
 
@@ -102,7 +102,7 @@ def left_open(**changes):
     y = np.repeat(np.arange(4), 12)
     X = rng.normal(size=(48, D)) * np.linspace(0.5, 2.0, D) + rng.normal(size=(4, D))[y]
     rows = Task(*(torch.as_tensor(one) for one in (X, y, np.ones(48))))
-    return learnt([rows], shared_band_size=30, p=(0.5,), **changes)
+    return learnt([rows], shared_band_size=30, band_size=0, **changes)
 
 
 OPEN = {"shrinkage": None, "epsilon": None}
@@ -115,7 +115,7 @@ def test_draws_follow_the_seed(head):
 
     def solution(seed, choice=None):
         how = {"device": CPU, "seed": seed, "choice": choice}
-        return solve(model.features, model.moments, model.settings, **how)
+        return solve(model.features, model.columns, model.moments, model.settings, **how)
 
     first, again, other = solution(0), solution(0), solution(1)
     assert first.choice == again.choice
@@ -136,10 +136,9 @@ def test_the_temperature_of_an_absolute_ridge_is_that_of_the_same_relative_one(
 ):
     model = left_open(skip_connection=skip, shrinkage=shrinkage, classifier=head)
     settings = replace(model.settings, epsilon=1.0)
-    columns = classifier_columns(model.features, skip)
-    choice = solve(model.features, model.moments, settings, device=CPU).choice
-    gaussians = ClassGaussians.from_moments(model.moments, columns, device=CPU)
-    blocks = classifier_blocks(model.features, skip)
+    choice = solve(model.features, model.columns, model.moments, settings, device=CPU).choice
+    gaussians = ClassGaussians.from_moments(model.moments, model.columns, device=CPU)
+    blocks = model.features.blocks(skip)
     variance = float(apply_choice(gaussians, blocks, choice).pooled_variance())
 
     absolute = solved(model, units="absolute", epsilon=0.6)

@@ -1,4 +1,4 @@
-"""Batch normalisation: torch's running statistics, and what they do to old features."""
+"""Batch normalisation: torch's running statistics, and what they do to old neurons."""
 
 import numpy as np
 import torch
@@ -6,8 +6,7 @@ from numpy.testing import assert_allclose
 from torch import nn
 
 from ffnb_sklearn.core.bands.batch_norm import BatchNorm
-from ffnb_sklearn.core.features.feature_map import Band, FeatureMap
-from ffnb_sklearn.core.features.shared_band import SharedBand
+from ffnb_sklearn.core.bands.layers import Band, Layers
 
 RNG = np.random.default_rng(0)
 X = torch.as_tensor(RNG.normal(2.0, 3.0, size=(50, 4)))
@@ -46,24 +45,24 @@ def test_running_statistics_move_as_those_of_torch():
     assert_allclose(moved.variance - 0.9**7, (layer.running_var - 0.9**7) * 49 / 50, rtol=1e-10)
 
 
-def test_a_map_is_renormalised_from_the_first_layer_up():
+def test_layers_are_renormalised_from_the_first_layer_up():
     norm = BatchNorm(np.zeros(3), np.ones(3))
-    features = FeatureMap(4, SharedBand.empty(4))
-    features = features.append_band(Band(1, RNG.normal(size=(3, 4)), "tanh", norm))
-    features = features.append_band(Band(2, RNG.normal(size=(3, 3)), "tanh", norm))
+    layers = Layers(4)
+    layers = layers.append_band(Band(1, RNG.normal(size=(3, 4)), "tanh", norm))
+    layers = layers.append_band(Band(2, RNG.normal(size=(3, 3)), "tanh", norm))
 
-    moved = features.update_batch_norms(X, ONES, 10_000)
+    moved = layers.update_batch_norms(X, ONES, 10_000)
 
     first, second = moved.bands
     responses = X @ torch.as_tensor(first.weights).T
     assert_allclose(first.batch_norm.mean, responses.mean(0), rtol=1e-9)
     below = torch.tanh(first.batch_norm(responses)) @ torch.as_tensor(second.weights).T
     assert_allclose(second.batch_norm.mean, below.mean(0), rtol=1e-9)
-    assert not np.allclose(moved(X), features(X))
+    assert not np.allclose(moved(X), layers(X))
 
 
 def test_bands_without_it_stay():
     band = Band(1, RNG.normal(size=(3, 4)), "relu")
-    features = FeatureMap(4, SharedBand.empty(4)).append_band(band)
+    layers = Layers(4).append_band(band)
 
-    assert torch.equal(features.update_batch_norms(X, ONES, 5)(X), features(X))
+    assert torch.equal(layers.update_batch_norms(X, ONES, 5)(X), layers(X))

@@ -65,8 +65,8 @@ def test_the_drift_is_the_change_of_the_maps():
     found = forgetting_bound(after, X)
 
     for layer, one in enumerate(found.layers, start=1):
-        then = before.features.layer_of(X, layer).numpy()
-        now = after.features.layer_of(X, layer).numpy()
+        then = before.trained.layers.layer_of(X, layer).numpy()
+        now = after.trained.layers.layer_of(X, layer).numpy()
         silent = np.pad(then, ((0, 0), (0, now.shape[1] - then.shape[1])))
         assert_allclose(one.drift, np.square(now - silent).sum(), rtol=1e-10)
 

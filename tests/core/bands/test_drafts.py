@@ -1,12 +1,10 @@
 """The bands of a task in closed form: how many, their scale, and what the model gets of them."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
 from ffnb_sklearn.core.bands.drafts import append_drafts, draft_bands
-from tests.core.small_models import SETTINGS, learnt, task
+from tests.core.small_models import learnt, task, with_bands
 
 
 def test_each_layer_gets_a_draft_in_the_axes_that_the_past_leaves():
@@ -46,15 +44,15 @@ def test_appended_drafts_give_the_model_its_new_features():
     assert after.trained.n_newest == 2
     assert after.trained.null_space_dims == (*model.trained.null_space_dims, (4, 3))
     assert len(after.moments) == 2
-    assert after.moments[0].mean.shape == (after.feature_map.n_features,)
+    assert after.trained.owners.tolist() == [0, 1, 0, 1, 2, 3, 2, 3]
+    assert after.complete_moments(0).mean.shape == (after.feature_map.n_features,)
     # Without left-out responses, the outputs are those of the feature map.
-    plain = replace(model, settings=replace(SETTINGS, left_out=False))
+    plain = with_bands(model, left_out=False)
     after, outputs = append_drafts(plain, new, draft_bands(plain, new))
     torch.testing.assert_close(after.feature_map(new.X)[:, -4:], outputs, rtol=1e-9, atol=1e-12)
 
 
 def test_p_that_leaves_no_axis_names_the_layer():
-    model = learnt([task(0, 1)])
-    model = replace(model, settings=replace(SETTINGS, p=(2, 9)))
+    model = with_bands(learnt([task(0, 1)]), p=(2, 9))
     with pytest.raises(ValueError, match="p=9 leaves no axis for new neurons in layer 2"):
         draft_bands(model, task(2))

@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from ffnb_sklearn.core.bands.activations import ACTIVATIONS
 from ffnb_sklearn.core.bands.batch_norm import BatchNorm
 from ffnb_sklearn.core.bands.layers import Band
-from ffnb_sklearn.core.bands.old_classes import moments_in_band
+from ffnb_sklearn.core.bands.old_classes import append_band, moments_in_band
 from ffnb_sklearn.core.bands.past import LayerMoments
 from ffnb_sklearn.core.class_moments import ClassMoments
+from tests.core.small_models import CPU, D, learnt, task
 
-CPU = torch.device("cpu")
 RNG = np.random.default_rng(0)
 WEIGHT = 7.0
 
@@ -160,3 +160,19 @@ def test_batch_normalisation_is_part_of_the_neurons():
     assert_allclose(np.diag(found)[5:], np.diag(covariance)[5:], atol=0.02)
     assert_allclose(found[:5, 5:], covariance[:5, 5:], atol=0.02)
     assert_allclose(silent.mean[5:], band(torch.zeros(1, 3).double())[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("rank", "dtype"), [(3, np.float32), (None, np.float64)])
+def test_the_columns_of_new_neurons_have_the_precision_of_the_factor(rank, dtype):
+    model = learnt([task(0, 1)], p=(2,), rank=rank)
+    before = model.trained
+    band = Band(1, RNG.normal(size=(2, D)), "relu")
+
+    trained = append_band(model, band, np.array([2, 2]), CPU).trained
+
+    assert trained.layers.bands == (*before.layers.bands, band)
+    assert trained.owners.tolist() == [0, 1, 2, 2]
+    for number, moments in enumerate(model.moments):
+        columns = trained.moments[number].factor(moments.rank)
+        assert columns.dtype == moments.factor.dtype == dtype
+        assert_array_equal(columns[:, :2], before.moments[number].factor(moments.rank))

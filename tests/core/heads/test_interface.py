@@ -22,7 +22,7 @@ def solved(request):
     """A model, its head and samples in its features."""
     # With other seeds a class has fewer axes than the shapes allow.
     samples = task(0, 1, 2, n=20, seed=9)
-    model = learnt([samples], classifier=request.param, skip_connection=True, p=(0.5,))
+    model = learnt([samples], classifier=request.param, skip_connection=True, band_size=0)
     model = replace(model, settings=replace(model.settings, shrinkage=0.4, epsilon=0.2))
     x = prediction.view(model, torch.as_tensor(np.random.default_rng(0).normal(size=(70, D))))
     return model, prediction.solve_once(model, CPU).classifier, x
@@ -67,7 +67,7 @@ def test_weights_are_counted_from_shapes(solved):
     model, head, _ = solved
     names = ("centre", "planes", "offsets", "rows", "shifts")
     parts = [getattr(head, name) for name in names if hasattr(head, name)]
-    assert n_classifier_weights(model.features, model.moments, model.settings) == sum(
+    assert n_classifier_weights(len(model.columns), model.moments, model.settings) == sum(
         part.size for part in parts
     )
 

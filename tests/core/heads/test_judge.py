@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 from sklearn.datasets import make_circles, make_gaussian_quantiles
 
 from ffnb_sklearn.core.class_moments import moments_of
-from ffnb_sklearn.core.features.feature_map import FeatureMap
+from ffnb_sklearn.core.features.feature_map import FixedFeatures
 from ffnb_sklearn.core.features.shared_band import SharedBand, draw_shared_band
 from ffnb_sklearn.core.heads import judge
 from ffnb_sklearn.core.heads.gaussians import ClassGaussians
@@ -225,7 +225,7 @@ def unlike_samples(n, *, gap=1.0, common=0.0, seed=0):
 
 def dispersion_of(X, y, n_neurons=60, rank=None):
     shared = draw_shared_band(n_neurons, X.shape[1], mirrored=True, seed=0)
-    features = FeatureMap(X.shape[1], shared)(torch.as_tensor(X)).numpy()
+    features = FixedFeatures(X.shape[1], shared)(torch.as_tensor(X)).numpy()
     return dispersion(LeftOutSamples(stacked(features, y, rank)), shared)
 
 
@@ -269,7 +269,7 @@ def test_circles_and_shells_are_not_gaussian():
 def test_small_weights_do_not_change_the_dispersion():
     X, y = unlike_samples(20)
     shared = draw_shared_band(60, D, mirrored=True, seed=0)
-    features = FeatureMap(D, shared)(torch.as_tensor(X)).numpy()
+    features = FixedFeatures(D, shared)(torch.as_tensor(X)).numpy()
 
     # The 19 axes of a class tell the number of its samples.
     found, expected = (

@@ -9,11 +9,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.bands.drafts import append_drafts, draft_bands
+from ffnb_sklearn.core.bands.layers import Layers
+from ffnb_sklearn.core.bands.moments import add_task_to_bands, features_with_outputs
+from ffnb_sklearn.core.bands.settings import BandSettings
+from ffnb_sklearn.core.bands.trained import Trained, layer_columns
 from ffnb_sklearn.core.bands.tuning import finetune as module
 from ffnb_sklearn.core.bands.tuning.descent import MomentumSteps, multi_class_hinge
 from ffnb_sklearn.core.bands.tuning.finetune import Network, Samples, finetune
-from ffnb_sklearn.core.model import empty_model, updated_moments
-from tests.core.small_models import CPU, DESCENT, SETTINGS, D, learn, learnt, task
+from tests.core.small_models import CPU, DESCENT, SETTINGS, D, empty, learn, learnt, task
 
 FAST = replace(DESCENT, max_epochs=5, learning_rate=0.05)
 GENTLE = replace(DESCENT, max_epochs=30, learning_rate=0.001)
@@ -47,7 +50,7 @@ def test_without_epochs_bands_stay_as_they_start():
 def test_the_descent_uses_all_pairs_where_gaussians_predict():
     _, pairs, losses = tuned()
     model, new = known(), task(2, 3)
-    model = replace(model, settings=replace(TUNED, classifier="gaussian"))
+    model = replace(model, settings=replace(model.settings, classifier="gaussian"))
 
     after, same = finetune(model, new, draft_bands(model, new))
 
@@ -57,7 +60,8 @@ def test_the_descent_uses_all_pairs_where_gaussians_predict():
 
 def test_a_single_class_has_no_loss():
     settings = replace(TUNED, p=(0.5,))
-    model = empty_model(D, settings, 0)
+    trained = Trained(settings.of(BandSettings), Layers(D))
+    model = replace(empty(D, settings, 0), trained=trained)
     drafts = draft_bands(model, task(0))
 
     after, losses = finetune(model, task(0), drafts)
@@ -154,7 +158,7 @@ def test_weight_decay_shortens_the_rows():
         drafts = draft_bands(model, new)
         tuning = module._Tuning(model, new, drafts)
         leaves = leaves_of(drafts)
-        steps = MomentumSteps(leaves, model.settings.descent)
+        steps = MomentumSteps(leaves, model.trained.settings.descent)
         tuning._run_epoch(tuning._solve(drafts)[0], leaves, steps)
         lengths.append(float(leaves[0].detach().norm()))
 
@@ -183,8 +187,9 @@ def test_moments_of_new_classes_are_those_of_the_tuned_bands():
     for label in (2, 3):
         now = new.classes == label
         share = new.weights[now] / new.weights[now].sum()
-        columns = after.features.layer(1)[-2:]
-        assert_allclose(after.moments[label].mean[columns], share @ outputs[now], rtol=1e-9)
+        columns = layer_columns(after, 1)[-2:]
+        mean = after.complete_moments(label).mean[columns]
+        assert_allclose(mean, share @ outputs[now], rtol=1e-9)
     assert_array_equal(after.trained.layers.bands[2].weights, drafts[0].rows)
 
 
@@ -195,7 +200,7 @@ def last_task(**changes):
     new = task(2, 3)
     drafts = draft_bands(before, new)
     model, fresh = append_drafts(before, new, drafts)
-    model = replace(model, moments=updated_moments(model, new, fresh))
+    model = add_task_to_bands(model, new, features_with_outputs(model, new, fresh))
     zeros = torch.zeros(len(new.X), sum(len(draft.rows) for draft in drafts), dtype=torch.float64)
     samples = Samples(before.feature_map(new.X), zeros, new.classes, new.weights)
     network = Network(

@@ -61,7 +61,7 @@ def parameters(network):
     """All arrays of a network, task by task."""
     per_task = []
     for task, outputs in enumerate(network.outputs):
-        bands = network.features.bands[task * network.n_layers : (task + 1) * network.n_layers]
+        bands = network.hidden.bands[task * network.n_layers : (task + 1) * network.n_layers]
         per_task.append([*(band.weights for band in bands), outputs.weights, outputs.offsets])
     return per_task
 
@@ -80,7 +80,7 @@ def test_scores_are_those_of_block_lower_triangular_matrices(n_layers, activatio
     network = streamed(2, 1, 1, n_layers=n_layers, activation=activation)[-1]
     psi = X / network.scale
     for layer in range(1, n_layers + 1):
-        rows = [band.weights for band in network.features.bands if band.layer == layer]
+        rows = [band.weights for band in network.hidden.bands if band.layer == layer]
         W = dense(rows, psi.shape[1])
         assert W.shape == (12, 5 if layer == 1 else 12)
         if layer > 1:
