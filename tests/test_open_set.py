@@ -442,7 +442,7 @@ def test_declared_labels_have_columns():
 )
 def test_an_estimator_without_left_out_scores_is_refused(estimator):
     with pytest.raises(
-        ValueError, match="estimator must be an IncrementalDiscriminantAnalysis, or a pipeline"
+        ValueError, match="an IncrementalDiscriminantAnalysis or FFNBClassifier, or a pipeline"
     ):
         open_set(estimator).fit(X, CODES)
 

@@ -34,9 +34,8 @@ N_EPOCHS = 2
 
 def estimator(**parameters):
     """Return a classifier that trains bands for two epochs."""
-    return IncrementalDiscriminantAnalysis(random_state=0, shared_band_size=10).set_params(
-        **{"band_size": 1, "bands__max_epochs": N_EPOCHS, **parameters}
-    )
+    values = {"band_size": 1, "bands__max_epochs": N_EPOCHS, "classes_per_task": None}
+    return FFNBClassifier(random_state=0, shared_band_size=10).set_params(**values | parameters)
 
 
 def untuned():

@@ -116,7 +116,6 @@ WEIGHTS = (Y > 0) * 1.0
 
 
 def learned_from_shards(model, rows, labels, sample_weight):
-    model.set_params()
     parts = [(rows[start::3], labels[start::3], sample_weight[start::3]) for start in range(3)]
     with dask.config.set(scheduler="synchronous"):
         return partial_fit_shards(model, [dask.delayed(part, traverse=False) for part in parts])

@@ -167,13 +167,17 @@ def _open_axes(settings: BandSettings, layer: int, past: PrincipalAxes) -> NullS
     """Return the axes open to new neurons of a layer; on the first task all axes [Eq. 1]."""
     p = settings.p[layer - 1]
     width = past.width
-    if not past.rank or not settings.null_space:
+    if not settings.null_space:
         return NullSpace(past, 0)
-    if isinstance(p, int) and p >= width:
+    # The inputs have their final width in the first task, and higher layers have not.
+    has_final_width = layer == 1 or past.rank > 0
+    if isinstance(p, int) and p >= width and has_final_width:
         raise ValueError(
             f"p={p} leaves no axis for new neurons in layer {layer}, whose input is {width} "
             f"wide now; the largest p that works there is {width - 1}."
         )
+    if not past.rank:
+        return NullSpace(past, 0)
     return null_space(past, p)
 
 
