@@ -24,6 +24,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 
 from ffnb_sklearn import (
+    FFNBClassifier,
     IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
     OpenSetClassifier,
@@ -312,6 +313,18 @@ def test_classes_are_forgotten_renamed_and_decayed(estimator):
     with pytest.raises(NotFittedError):
         clf.predict(X)
     assert_array_equal(learned(clf, [4, 5]).classes_, [-1, 4, 5])
+
+
+def test_trained_bands_forget_with_a_warning_and_join_no_classes():
+    clf = learned(open_set(FFNBClassifier(shared_band_size=10, random_state=0)), [0, 1], [2, 3])
+    predictions = clf.predict(X)
+    assert false_alarm_rate(known_labels(CODES, range(4)), predictions) < 0.1
+    assert unknown_recall(known_labels(CODES, range(4)), predictions) > 0.9
+    with pytest.warns(UserWarning, match=r"keep a trace of the classes \[0\]"):
+        clf.forget([0])
+    with unchanged(clf), pytest.raises(ValueError, match="a label of its own"):
+        clf.rename({2: 7, 3: 7})
+    assert_array_equal(clf.rename({2: 7}).classes_, [-1, 1, 3, 7])
 
 
 def test_a_refused_change_changes_nothing():

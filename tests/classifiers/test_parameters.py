@@ -15,7 +15,8 @@ from ffnb_sklearn.core.features.feature_map import FeatureMap
 # Three classes that overlap, of unequal sizes; a few further samples of the first two.
 RNG = np.random.default_rng(0)
 Y = np.repeat([0, 1, 2], [30, 40, 20])
-X = RNG.standard_normal((3, 6))[Y] + RNG.standard_normal((90, 6)) * [1.0, 2.0, 0.5, 1.0, 1.0, 1.0]
+X = 0.5 * RNG.standard_normal((3, 6))[Y]
+X += RNG.standard_normal((90, 6)) * [1.0, 2.0, 0.5, 1.0, 1.0, 1.0]
 MORE = np.arange(60)
 
 
@@ -108,23 +109,28 @@ TRAINED = {
 PUBLISHED = {
     **TRAINED,
     "shared_band_size": ({}, 9, features),
+    "bands": ({}, Bands(activation="tanh", left_out=False, learning_rate=0.01), features),
     "skip_connection": ({}, True, features),
+    # The covariance that the classes share is not used without a shrinkage.
+    "refresh": ({"shrinkage": 0.5}, 10.0, scores_after_more_samples),
     "random_state": ({"shared_band_size": 9}, 1, features),
-    # An automatic ridge has no absolute unit.
     "units": ({}, "relative", scores),
     "half_bias": ({}, False, scores),
 }
 
-DESCENT = {"bands__max_epochs": 3, "bands__learning_rate": 0.1}
+# All classes in one task have samples with a loss.
+ONE_TASK = {"classes_per_task": None}
+DESCENT = {**ONE_TASK, "bands__max_epochs": 3, "bands__learning_rate": 0.1}
 
 OPTIONS = {
     "activation": ({}, "tanh", features),
     "init": ({}, "random", features),
     "gamma": ({}, 1.0, features),
     "null_space": ({}, False, features),
-    "old_statistics": ({}, "zero", scores),
+    # With few samples the automatic classifier may use no trained neuron.
+    "old_statistics": ({"shrinkage": 0.3}, "zero", scores),
     "batch_norm": ({}, True, features),
-    "max_epochs": ({"bands__max_epochs": 0}, 3, features),
+    "max_epochs": (ONE_TASK, 3, features),
     "learning_rate": (DESCENT, 0.01, features),
     "momentum": (DESCENT, 0.1, features),
     "weight_decay": (DESCENT, 5.0, features),
@@ -145,10 +151,8 @@ def ffnb(**parameters):
 
 
 def published(**parameters):
-    fixed = {"bands__max_epochs": 2, "random_state": 0, "device": "cpu"}
-    if "bands" in parameters:
-        fixed.pop("bands__max_epochs")
-    return FFNBClassifier.as_published(**{**fixed, **parameters})
+    values = {"bands": None, "random_state": 0, "device": "cpu", **parameters}
+    return FFNBClassifier.as_published(**values).set_params(bands__max_epochs=0)
 
 
 CHANGES = {discriminant: COMMON, ffnb: TRAINED, published: PUBLISHED}
