@@ -31,6 +31,7 @@ def discriminant(**parameters):
     return IncrementalDiscriminantAnalysis(**{**SMALL, **parameters})
 
 
+@pytest.mark.filterwarnings("ignore:bands__max_epochs=2 has had no effect:UserWarning")
 @pytest.mark.filterwarnings("ignore:Trained neurons keep a trace of the classes:UserWarning")
 @pytest.mark.parametrize(
     ("make", "parameters"),
