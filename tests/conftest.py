@@ -14,6 +14,8 @@ SMOKE = (
     "tests/backbones/test_readout.py",
     "tests/baselines/test_base.py",
     "tests/base/test_state.py",
+    "tests/classifiers/test_discriminant.py",
+    "tests/classifiers/test_ffnb.py",
     "tests/core/bands/test_null_space.py",
     "tests/core/features/test_shared_band.py",
     "tests/core/heads/test_distances.py",
@@ -30,7 +32,6 @@ SMOKE = (
     "tests/saving/test_golden.py",
     "tests/skeletons/test_skeletons.py",
     "tests/streams/test_streams.py",
-    "tests/test_classifier.py",
     "tests/test_exactness.py",
     "tests/test_metrics.py",
 )

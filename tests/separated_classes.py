@@ -58,10 +58,8 @@ def check_that_a_failing_call_changes_nothing(monkeypatch, estimator, method, wh
     where : str
         Full name of the function that fails in it.
     """
-    changes = {}
-    if "classes_per_task" in estimator().get_params():
-        changes["classes_per_task"] = 1
-    fresh, model = estimator(**changes), learned(estimator(**changes), [0, 1])
+    streaming = {"classes_per_task": 1} if hasattr(estimator(), "classes_per_task") else {}
+    fresh, model = estimator(**streaming), learned(estimator(**streaming), [0, 1])
     parameters = vars(fresh).copy()
     with unchanged(model), monkeypatch.context() as patch:
         patch.setattr(where, failing)

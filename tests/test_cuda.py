@@ -16,7 +16,10 @@ from ffnb_sklearn import (
 )
 from tests.separated_classes import CODES, X, learned
 
-pytestmark = pytest.mark.cuda
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.filterwarnings("ignore:bands__max_epochs=3 has had no effect:UserWarning"),
+]
 
 ESTIMATORS = {
     "gaussian": IncrementalDiscriminantAnalysis(classifier="gaussian", random_state=0),
@@ -24,6 +27,7 @@ ESTIMATORS = {
     "ova": IncrementalDiscriminantAnalysis(classifier="ova", random_state=0),
     "without bands": IncrementalDiscriminantAnalysis(shared_band_size=0, random_state=0),
     "full covariance": IncrementalDiscriminantAnalysis(rank=None, random_state=0),
+    "trained bands": FFNBClassifier(random_state=0),
     "as published": FFNBClassifier.as_published(p=2, random_state=0, bands__max_epochs=3),
     "naive": NaiveIncrementalClassifier(max_epochs=3, random_state=0),
 }

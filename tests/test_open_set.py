@@ -35,6 +35,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 
 from ffnb_sklearn import (
+    FFNBClassifier,
     IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
     OpenSetClassifier,
@@ -341,6 +342,18 @@ def test_classes_are_forgotten_renamed_and_decayed(estimator):
     assert_array_equal(learned(clf, [4, 5]).classes_, [4, 5])
 
 
+def test_trained_bands_forget_with_a_warning_and_join_no_classes():
+    clf = learned(open_set(FFNBClassifier(shared_band_size=10, random_state=0)), [0, 1], [2, 3])
+    predictions = clf.predict(X)
+    assert false_alarm_rate(known_labels(CODES, range(4)), predictions) < 0.1
+    assert unknown_recall(known_labels(CODES, range(4)), predictions) > 0.9
+    with pytest.warns(UserWarning, match=r"keep a trace of the classes \[0\]"):
+        clf.forget([0])
+    with unchanged(clf), pytest.raises(ValueError, match="a label of its own"):
+        clf.rename({2: 7, 3: 7})
+    assert_array_equal(clf.rename({2: 7}).classes_, [-1, 1, 3, 7])
+
+
 def test_a_refused_change_changes_nothing():
     clf = learned(open_set(), [0, 1])
     with unchanged(clf), unchanged(clf.estimator_):
@@ -475,7 +488,7 @@ def test_declared_labels_have_columns():
 )
 def test_an_estimator_without_left_out_scores_is_refused(estimator):
     with pytest.raises(
-        ValueError, match="estimator must be an IncrementalDiscriminantAnalysis, or a pipeline"
+        ValueError, match="an IncrementalDiscriminantAnalysis or FFNBClassifier, or a pipeline"
     ):
         open_set(estimator).fit(X, CODES)
 

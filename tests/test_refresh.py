@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
-from ffnb_sklearn import IncrementalDiscriminantAnalysis, load, save
+from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis, load, save
 from ffnb_sklearn.core import prediction
 
 DIGITS, LABELS = load_digits(return_X_y=True)
@@ -20,9 +20,8 @@ HEADS = ["gaussian", "ovo", "ova"]
 
 
 def classifier(**parameters):
-    return IncrementalDiscriminantAnalysis(
-        **{"shared_band_size": 100, "random_state": 0, **parameters}
-    )
+    kind = FFNBClassifier if "band_size" in parameters else IncrementalDiscriminantAnalysis
+    return kind(**{"shared_band_size": 100, "random_state": 0, **parameters})
 
 
 def learned(n_samples, **parameters):
@@ -179,7 +178,8 @@ def test_other_changes_are_solved_anew(change):
 
 
 def test_trained_bands_and_normal_classes_follow_too():
-    for parameters in ({"band_size": 1}, {"covariance": "identity"}, {"shrinkage": 1.0}):
+    bands = {"band_size": 1}
+    for parameters in (bands, bands | {"covariance": "identity"}, {"shrinkage": 1.0}):
         model = learned(300, refresh=0.2, **parameters)
         model.predict(DIGITS[:1])
         model.partial_fit(DIGITS[300:320], LABELS[300:320])

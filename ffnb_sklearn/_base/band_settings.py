@@ -93,7 +93,9 @@ def conditions_of_bands(model):
     """Return by name the values of bands that have to be equal in a merge."""
     settings = model.trained.settings
     conditions = {"n_layers": len(settings.p)}
-    for name, value in vars(settings).items():
+    values = vars(settings) | vars(settings.descent)
+    for name, value in values.items():
+        # The parameters of the descent are compared one by one.
         if name != "descent":
             is_option = name in Bands._parameter_constraints
             conditions[f"bands__{name}" if is_option else name] = value

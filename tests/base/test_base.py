@@ -9,13 +9,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.preprocessing import Normalizer
 
 from ffnb_sklearn import (
+    FFNBClassifier,
     IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
     OpenSetClassifier,
     class_incremental_tasks,
     make_continual_pipeline,
 )
-from ffnb_sklearn.core import learning, prediction
+from ffnb_sklearn.core import prediction
+from ffnb_sklearn.core.bands import moments
 from tests.separated_classes import (
     CODES,
     N_FEATURES,
@@ -31,9 +33,22 @@ from tests.separated_classes import (
 N_SHARED = 10
 
 
-def estimator(**parameters):
-    return IncrementalDiscriminantAnalysis().set_params(
-        **{"band_size": 1, "shared_band_size": N_SHARED, "random_state": 0, **parameters}
+def ffnb(**parameters):
+    """Return an estimator with bands of one neuron; `fit` learns one task."""
+    return FFNBClassifier().set_params(
+        **{
+            "band_size": 1,
+            "classes_per_task": None,
+            "shared_band_size": N_SHARED,
+            "random_state": 0,
+            **parameters,
+        }
+    )
+
+
+def discriminant(**parameters):
+    return IncrementalDiscriminantAnalysis(
+        **{"shared_band_size": N_SHARED, "random_state": 0, **parameters}
     )
 
 
@@ -41,7 +56,9 @@ def naive(**parameters):
     return NaiveIncrementalClassifier(**{"max_epochs": 30, "random_state": 0, **parameters})
 
 
-of_both = pytest.mark.parametrize("make", [estimator, naive])
+of_all = pytest.mark.parametrize("make", [ffnb, discriminant, naive])
+of_both = pytest.mark.parametrize("make", [ffnb, discriminant])
+of_streams = pytest.mark.parametrize("make", [ffnb, naive])
 
 
 # ---- labels
@@ -50,8 +67,12 @@ of_both = pytest.mark.parametrize("make", [estimator, naive])
 # The network draws neurons in the order of arrival, which labels change within a task.
 @pytest.mark.parametrize(
     ("make", "tasks"),
-    [(estimator, [[0, 1], [2], [3, 4, 5], [6, 7]]), (naive, [[code] for code in range(8)])],
-    ids=["estimator", "naive"],
+    [
+        (ffnb, [[0, 1], [2], [3, 4, 5], [6, 7]]),
+        (discriminant, [[0, 1], [2], [3, 4, 5], [6, 7]]),
+        (naive, [[code] for code in range(8)]),
+    ],
+    ids=["ffnb", "discriminant", "naive"],
 )
 @pytest.mark.parametrize(
     "labels",
@@ -79,8 +100,9 @@ def test_labels_in_any_order_give_what_codes_give(make, tasks, labels):
     ]
 
 
-def test_a_label_that_arrives_later_and_sorts_first_moves_the_columns():
-    model = learned(estimator(classifier="ovo", shrinkage=0.0), [3, 4])
+@of_both
+def test_a_label_that_arrives_later_and_sorts_first_moves_the_columns(make):
+    model = learned(make(classifier="ovo", shrinkage=0.0), [3, 4])
     before = model.decision_function(X)
     learned(model, [1])
     assert_array_equal(model.classes_, [1, 3, 4])
@@ -95,21 +117,23 @@ def test_a_label_that_arrives_later_and_sorts_first_moves_the_columns():
     assert_array_equal(model.predict(of(3)), np.full(20, 3))
 
 
-def test_strings_longer_than_before_are_not_cut():
-    model = learned(estimator(), [0], [1], y=NAMES[CODES])
+@of_both
+def test_strings_longer_than_before_are_not_cut(make):
+    model = learned(make(), [0], [1], y=NAMES[CODES])
     assert_array_equal(model.classes_, ["a rather long name", "m"])
     assert_array_equal(np.unique(model.predict(of(0, 1))), ["a rather long name", "m"])
 
 
-@of_both
+@of_all
 def test_booleans(make):
     model = learned(make(), [0, 3], y=CODES == 3)
     assert model.classes_.dtype == bool
     assert_array_equal(model.predict(of(0, 3)), np.repeat([False, True], 20))
 
 
-def test_numbers_of_another_dtype_are_the_same_labels():
-    model = learned(estimator(), [0, 1])
+@of_both
+def test_numbers_of_another_dtype_are_the_same_labels(make):
+    model = learned(make(), [0, 1])
     for dtype in (float, np.uint8, np.int8):
         learned(model, [1], y=CODES.astype(dtype))
     learned(model, [2], y=CODES.astype(np.float32))
@@ -122,7 +146,7 @@ KINDS = {"numbers": CODES, "strings": NAMES[CODES], "booleans": CODES % 2 == 0}
 
 @pytest.mark.parametrize("later", KINDS)
 @pytest.mark.parametrize("first", KINDS)
-@of_both
+@of_all
 def test_a_change_of_kind_is_an_error(make, first, later):
     model = learned(make(), [0, 1], y=KINDS[first])
     if first == later:
@@ -139,7 +163,7 @@ def test_a_change_of_kind_is_an_error(make, first, later):
 
 
 def test_a_class_comes_back_alone():
-    model = learned(estimator(), [0, 1], [2, 3])
+    model = learned(ffnb(), [0, 1], [2, 3])
     known = of(0, 1, 2, 3)
     columns, predicted = model.transform(X), model.predict(known)
     learned(model, [1])
@@ -150,23 +174,21 @@ def test_a_class_comes_back_alone():
     assert np.mean(model.predict(known) == predicted) > 0.95
 
 
-def test_a_class_comes_back_with_a_new_one():
-    model = learned(estimator(), [0, 1], [1, 2])
+@of_both
+def test_a_class_comes_back_with_a_new_one(make):
+    model = learned(make(), [0, 1], [1, 2])
     assert model.n_tasks_ == 2
     assert [task.tolist() for task in model.task_classes_] == [[0, 1], [2]]
     assert model.score(of(0, 1, 2), np.repeat([0, 1, 2], 20)) == 1.0
 
 
-@pytest.mark.parametrize("band_size", [0, 1])
-def test_more_data_of_a_class_counts(band_size):
+@of_both
+def test_more_data_of_a_class_counts(make):
     part = np.arange(160) % 2 == 0
-    exact = {"band_size": band_size, "rank": None}
-    halves = (
-        estimator(**exact).partial_fit(X[part], CODES[part]).partial_fit(X[~part], CODES[~part])
-    )
-    whole = estimator(**exact).partial_fit(X, CODES)
-    half = estimator(**exact).partial_fit(X[part], CODES[part])
-    if band_size == 0:
+    half = make(rank=None).partial_fit(X[part], CODES[part])
+    halves = copy.deepcopy(half).partial_fit(X[~part], CODES[~part])
+    whole = make(rank=None).partial_fit(X, CODES)
+    if make is discriminant:
         assert_allclose(halves.decision_function(X), whole.decision_function(X), atol=1e-8)
     gap = np.abs(halves.decision_function(X) - whole.decision_function(X)).mean()
     assert gap < np.abs(half.decision_function(X) - whole.decision_function(X)).mean()
@@ -175,7 +197,7 @@ def test_more_data_of_a_class_counts(band_size):
 @pytest.mark.parametrize("classes_per_task", [None, 1, 3, 8, 100])
 @pytest.mark.parametrize(
     ("make", "weights"),
-    [(naive, {}), (estimator, {}), (estimator, {"sample_weight": 1.0 + CODES % 3})],
+    [(naive, {}), (ffnb, {}), (ffnb, {"sample_weight": 1.0 + CODES % 3})],
 )
 def test_fit_is_partial_fit_in_the_same_tasks(make, weights, classes_per_task):
     streamed = make(classes_per_task=classes_per_task).fit(X, CODES, **weights)
@@ -187,13 +209,14 @@ def test_fit_is_partial_fit_in_the_same_tasks(make, weights, classes_per_task):
     assert streamed.n_tasks_ == by_hand.n_tasks_ == -(-8 // (classes_per_task or 8))
 
 
-@of_both
+@of_streams
 def test_classes_per_task_is_for_fit_alone(make):
     assert learned(make(classes_per_task=1), [0, 1, 2], [3, 4]).n_tasks_ == 2
 
 
-def test_one_class_and_one_sample():
-    model = estimator().partial_fit(X[:1], ["only"])
+@of_both
+def test_one_class_and_one_sample(make):
+    model = make().partial_fit(X[:1], ["only"])
     assert_array_equal(model.classes_, ["only"])
     assert_array_equal(model.predict(X), np.full(160, "only"))
     assert_array_equal(model.predict_proba(X), np.ones((160, 1)))
@@ -206,7 +229,8 @@ def test_one_class_and_one_sample():
 
 
 HEADS = [
-    *((estimator, {"classifier": head}) for head in ("gaussian", "ovo", "ova")),
+    *((ffnb, {"classifier": head}) for head in ("gaussian", "ovo", "ova")),
+    *((discriminant, {"classifier": head}) for head in ("gaussian", "ovo", "ova")),
     (naive, {}),
 ]
 
@@ -233,7 +257,7 @@ def test_declared_classes_have_columns_and_are_never_predicted(make, parameters)
 
 
 @pytest.mark.parametrize(("seen", "sign"), [(0, -1.0), (1, 1.0)])
-@of_both
+@of_all
 def test_one_of_two_declared_classes(make, seen, sign):
     model = learned(make(), [seen], classes=[0, 1])
     # All samples have the same score, so a curve over the scores is that of chance.
@@ -244,11 +268,12 @@ def test_one_of_two_declared_classes(make, seen, sign):
     assert_array_equal(model.predict(X), np.full(160, seen))
 
 
-def test_declared_classes_add_up_and_keep_their_kind():
-    model = learned(estimator(), [2], classes=[]).partial_fit(of(3), [3] * 20, classes=[8, 7])
+@of_both
+def test_declared_classes_add_up_and_keep_their_kind(make):
+    model = learned(make(), [2], classes=[]).partial_fit(of(3), [3] * 20, classes=[8, 7])
     assert_array_equal(model.classes_, [2, 3, 7, 8])
     assert model.classes_.dtype == CODES.dtype
-    names = learned(estimator(), [0], y=NAMES[CODES], classes=["a much longer name than before"])
+    names = learned(make(), [0], y=NAMES[CODES], classes=["a much longer name than before"])
     assert_array_equal(names.classes_, ["a much longer name than before", "m"])
 
 
@@ -272,10 +297,11 @@ def test_scores_probabilities_and_predictions_agree(make, parameters, n_classes)
         assert_allclose(scores.sum(axis=1), 0.0, atol=1e-9)
 
 
-def test_two_classes_have_the_probabilities_of_their_pair():
+@of_both
+def test_two_classes_have_the_probabilities_of_their_pair(make):
     # Close together, so that probabilities are neither 0 nor 1.
     near = np.vstack([of(0), of(0) + 0.5])
-    model = estimator(classifier="ovo").partial_fit(near, np.repeat([0, 1], 20))
+    model = make(classifier="ovo").partial_fit(near, np.repeat([0, 1], 20))
     output = model.decision_function(near)
     assert np.ptp(output) > 0.5
     # By the rule of succession, 1 / 42 is the share of samples unlike the 40 that were learned.
@@ -284,38 +310,39 @@ def test_two_classes_have_the_probabilities_of_their_pair():
 
 
 @pytest.mark.parametrize(
-    "parameters",
+    ("make", "parameters"),
     [
-        {},
-        {"skip_connection": False},
-        {"band_size": 3},
-        {"n_layers": 2},
-        {"band_size": 0},
-        {"skip_connection": False, "shared_band_size": 0},
-        {"bands__init": "random", "random_state": None},
+        (ffnb, {}),
+        (ffnb, {"skip_connection": False}),
+        (ffnb, {"band_size": 3}),
+        (ffnb, {"n_layers": 2}),
+        (discriminant, {}),
+        (ffnb, {"skip_connection": False, "shared_band_size": 0}),
+        (ffnb, {"bands__init": "random", "random_state": None}),
     ],
-    ids=repr,
 )
-def test_columns_of_transform_never_change(parameters):
-    model, maps = estimator(**parameters), []
+def test_columns_of_transform_never_change(make, parameters):
+    model, maps = make(**parameters), []
     for task in ([0, 1], [2], [3, 4], [0], [5, 6, 7]):
         maps.append(learned(model, task).transform(X))
         assert len(model.get_feature_names_out()) == maps[-1].shape[1]
     for one in maps:
         assert_array_equal(maps[-1][:, : one.shape[1]], one)
-    n_fixed = N_FEATURES * model.skip_connection + model.shared_band_size
-    assert maps[-1].shape[1] == n_fixed + 8 * model.band_size
-    if model.skip_connection:
+    settings = {"skip_connection": True, "band_size": 0, **model.get_params()}
+    n_fixed = N_FEATURES * settings["skip_connection"] + model.shared_band_size
+    assert maps[-1].shape[1] == n_fixed + 8 * settings["band_size"]
+    if settings["skip_connection"]:
         assert_array_equal(maps[-1][:, :N_FEATURES], X)
 
 
 def test_names_of_the_features():
     pandas = pytest.importorskip("pandas")
-    model = estimator(skip_connection=False, shared_band_size=3)
+    model = ffnb(skip_connection=False, shared_band_size=3)
     frame = pandas.DataFrame(X, columns=list("abcdef"))
     model.partial_fit(frame[:60], CODES[:60])
     assert list(model.feature_names_in_) == list("abcdef")
-    assert list(model.get_feature_names_out()) == [f"ffnbclassifier{i}" for i in range(3)]
+    # Three random neurons, and a neuron for each of three classes.
+    assert list(model.get_feature_names_out()) == [f"ffnbclassifier{i}" for i in range(6)]
     out = model.set_output(transform="pandas").transform(frame)
     assert list(out.columns) == list(model.get_feature_names_out())
     before = model.predict_proba(frame)
@@ -355,7 +382,7 @@ def test_tools_that_explain_predictions_may_remove_the_names_from_a_copy(copied,
 # ---- parameters
 
 
-@of_both
+@of_all
 def test_forms_of_random_state(make):
     def scores(random_state):
         return learned(make(random_state=random_state), [0, 1], [2]).decision_function(X)
@@ -366,7 +393,7 @@ def test_forms_of_random_state(make):
     assert not np.array_equal(scores(None), scores(None))
 
 
-@of_both
+@of_all
 def test_the_device_is_chosen_at_each_call(monkeypatch, make):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     model = learned(make(device="cpu"), [0, 1])
@@ -381,55 +408,54 @@ def test_the_device_is_chosen_at_each_call(monkeypatch, make):
 
 
 @pytest.mark.parametrize(
-    ("parameters", "n_parameters"),
+    ("make", "parameters", "n_parameters"),
     [
         # Per pair of classes a plane over the features seen, and its offset.
-        ({"shared_band_size": 0}, 3 * (6 + 1)),
+        (discriminant, {"shared_band_size": 0}, 3 * (6 + 1)),
         # Shared band of 10 neurons with 6 weights each, two of them with a bias.
-        ({"band_size": 0}, 10 * 6 + 2 + 3 * (16 + 1)),
+        (discriminant, {}, 10 * 6 + 2 + 3 * (16 + 1)),
         # A neuron for each of three classes.
-        ({}, 10 * 6 + 2 + 3 * 6 + 3 * (16 + 3 + 1)),
-        ({"band_size": 2}, 10 * 6 + 2 + 6 * 6 + 3 * (16 + 6 + 1)),
+        (ffnb, {}, 10 * 6 + 2 + 3 * 6 + 3 * (16 + 3 + 1)),
+        (ffnb, {"band_size": 2}, 10 * 6 + 2 + 6 * 6 + 3 * (16 + 6 + 1)),
         # The first task's band of the second layer sees 2 neurons, the second task's sees 3.
-        ({"n_layers": 2}, 10 * 6 + 2 + 3 * 6 + 2 * 2 + 1 * 3 + 3 * (16 + 3 + 1)),
-        ({"skip_connection": False, "shared_band_size": 0}, 3 * 6 + 3 * (3 + 1)),
+        (ffnb, {"n_layers": 2}, 10 * 6 + 2 + 3 * 6 + 2 * 2 + 1 * 3 + 3 * (16 + 3 + 1)),
+        (ffnb, {"skip_connection": False, "shared_band_size": 0}, 3 * 6 + 3 * (3 + 1)),
         # Per class a plane and its offset, and 19 axes of 16 + 1 samples' features; one centre.
-        ({"classifier": "gaussian", "band_size": 0}, 10 * 6 + 2 + (3 + 3 * 16) * (16 + 1) + 16),
-        ({"classifier": "ova"}, 10 * 6 + 2 + 3 * 6 + 3 * (16 + 3 + 1)),
+        (discriminant, {"classifier": "gaussian"}, 10 * 6 + 2 + (3 + 3 * 16) * (16 + 1) + 16),
+        (ffnb, {"classifier": "ova"}, 10 * 6 + 2 + 3 * 6 + 3 * (16 + 3 + 1)),
     ],
-    ids=repr,
 )
-def test_number_of_parameters(parameters, n_parameters):
+def test_number_of_parameters(make, parameters, n_parameters):
     parameters = {"classifier": "ovo", **parameters}
-    assert learned(estimator(**parameters), [0, 1], [2]).n_parameters_ == n_parameters
+    assert learned(make(**parameters), [0, 1], [2]).n_parameters_ == n_parameters
 
 
 def test_attributes_of_tasks():
-    model = learned(estimator(p=2), [0, 1], [2], [3, 4])
+    model = learned(ffnb(p=2), [0, 1], [2], [3, 4])
     assert model.n_tasks_ == 3
     assert [task.tolist() for task in model.task_classes_] == [[0, 1], [2], [3, 4]]
     # All six axes are open to the first task, and all but two to later ones.
     assert model.null_space_dims_ == [(6,), (4,), (4,)]
     assert (model.n_iter_, model.loss_curve_) == (0, [])
     assert model.n_features_in_ == N_FEATURES
-    assert learned(estimator(bands__null_space=False), [0], [1]).null_space_dims_ == [(6,), (6,)]
-    with pytest.raises(AttributeError, match="set band_size to a positive number"):
-        learned(estimator(), [0], [1]).null_space_dims_  # noqa: B018
+    assert learned(ffnb(bands__null_space=False), [0], [1]).null_space_dims_ == [(6,), (6,)]
     # A second layer of three inputs, two of which are kept.
-    two = learned(estimator(n_layers=2, p=(1, 2)), [0, 1, 2], [3])
+    two = learned(ffnb(n_layers=2, p=(1, 2)), [0, 1, 2], [3])
     assert two.null_space_dims_[0] == (6, 3)
 
 
 def test_attributes_of_earlier_tasks_are_not_changed_in_place():
-    model = learned(estimator(), [0, 1])
+    model = learned(ffnb(), [0, 1])
     kept = model.task_classes_, model.null_space_dims_, model.classes_
     learned(model, [2])
     assert [len(one) for one in kept] == [1, 1, 2]
 
 
-def test_automatic_width_of_the_shared_band():
-    model = learned(estimator(shared_band_size="auto"), [0, 1])
-    assert model.transform(X).shape[1] == 6 + 500
+@of_both
+def test_automatic_width_of_the_shared_band(make):
+    model = learned(make(shared_band_size="auto"), [0, 1])
+    n_trained = 2 if make is ffnb else 0
+    assert model.transform(X).shape[1] == 6 + 500 + n_trained
 
 
 # ---- transactions
@@ -438,8 +464,9 @@ def test_automatic_width_of_the_shared_band():
 @pytest.mark.parametrize(
     ("make", "where"),
     [
-        (estimator, "core.learning.updated_moments"),
-        (estimator, "core.learning.append_drafts"),
+        (discriminant, "core.learning.add_task"),
+        (ffnb, "core.bands.moments.add_task"),
+        (ffnb, "core.bands.learning.append_drafts"),
         (naive, "baselines._naive.grow"),
         (naive, "baselines._naive.train_newest"),
     ],
@@ -451,14 +478,14 @@ def test_a_call_that_fails_inside_changes_nothing(monkeypatch, method, make, whe
 
 
 def test_the_second_task_of_fit_fails(monkeypatch):
-    model, calls, updated = learned(estimator(), [0, 1]), [], learning.updated_moments
+    model, calls, add_task = learned(ffnb(), [0, 1]), [], moments.add_task
     model.set_params(classes_per_task=1)
 
-    def updated_once(*arguments):
+    def added_once(*arguments):
         calls.append(arguments)
-        return updated(*arguments) if len(calls) == 1 else failing()
+        return add_task(*arguments) if len(calls) == 1 else failing()
 
-    monkeypatch.setattr(learning, "updated_moments", updated_once)
+    monkeypatch.setattr(moments, "add_task", added_once)
     with unchanged(model), pytest.raises(RuntimeError, match="told to fail"):
         model.fit(of(4, 5), np.repeat([4, 5], 20))
     assert len(calls) == 2
@@ -469,7 +496,7 @@ def test_the_classifier_is_solved_once_at_the_first_prediction(monkeypatch):
     monkeypatch.setattr(
         prediction, "solve", lambda *of, **how: solved.append(of) or solve(*of, **how)
     )
-    model = estimator(classes_per_task=1).fit(of(0, 1, 2), np.repeat([0, 1, 2], 20))
+    model = ffnb(classes_per_task=1).fit(of(0, 1, 2), np.repeat([0, 1, 2], 20))
     model = learned(model, [3]).forget(3)
     assert model.n_tasks_ == 3
     assert not solved
@@ -482,7 +509,11 @@ def test_the_classifier_is_solved_once_at_the_first_prediction(monkeypatch):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize(
     ("make", "where"),
-    [(estimator, "learning.updated_moments"), (naive, "bands.tuning.descent.rate_factor")],
+    [
+        (discriminant, "learning.add_task"),
+        (ffnb, "bands.moments.add_task"),
+        (naive, "bands.tuning.descent.rate_factor"),
+    ],
 )
 def test_an_interruption_changes_nothing(monkeypatch, make, where, error):
     model = learned(make(), [0, 1])

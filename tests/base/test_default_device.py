@@ -9,7 +9,7 @@ import torch
 from numpy.testing import assert_array_equal
 from torch import nn
 
-from ffnb_sklearn import IncrementalDiscriminantAnalysis, NaiveIncrementalClassifier
+from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis, NaiveIncrementalClassifier
 from ffnb_sklearn.backbones import FlipCrop, Jitter, SkeletonGCN, TorchFeatureExtractor
 from tests.separated_classes import CODES, X, learned
 
@@ -20,33 +20,45 @@ def meta_device():
     torch.set_default_device(None)
 
 
+SMALL = {"shared_band_size": 10, "random_state": 0, "device": "cpu"}
+
+
+def ffnb(**parameters):
+    return FFNBClassifier().set_params(**{"band_size": 1, **SMALL, **parameters})
+
+
+def discriminant(**parameters):
+    return IncrementalDiscriminantAnalysis(**{**SMALL, **parameters})
+
+
+@pytest.mark.filterwarnings("ignore:bands__max_epochs=2 has had no effect:UserWarning")
+@pytest.mark.filterwarnings("ignore:Trained neurons keep a trace of the classes:UserWarning")
 @pytest.mark.parametrize(
-    "parameters",
+    ("make", "parameters"),
     [
-        {},
-        {"band_size": 0},
-        {"band_size": 2, "n_layers": 2},
-        {"bands__init": "random", "bands__old_statistics": "zero"},
-        {"bands__init": "mono", "bands__max_epochs": 2, "bands__batch_norm": True},
-        {"skip_connection": False, "shared_band_size": 0, "bands__activation": "tanh"},
-        {"rank": None, "chunk_size": 7},
-        {"rank": 1, "shared_band_size": 4},
-        {"shared_band_size": 300},
-        {"shared_band_size": 300, "rank": None},
-        {"shrinkage": 0.0, "epsilon": 0.1},
-        {"shrinkage": 1.0, "epsilon": 0.1},
-        {"covariance": "identity"},
-        {"classifier": "ova"},
+        (ffnb, {}),
+        (discriminant, {}),
+        (ffnb, {"band_size": 2, "n_layers": 2}),
+        (ffnb, {"bands__init": "random", "bands__old_statistics": "zero"}),
+        (ffnb, {"bands__init": "mono", "bands__max_epochs": 2, "bands__batch_norm": True}),
+        (ffnb, {"skip_connection": False, "shared_band_size": 0, "bands__activation": "tanh"}),
+        (ffnb, {"rank": None, "chunk_size": 7}),
+        (ffnb, {"rank": 1, "shared_band_size": 4}),
+        (ffnb, {"shared_band_size": 300}),
+        (ffnb, {"shared_band_size": 300, "rank": None}),
+        (ffnb, {"shrinkage": 0.0, "epsilon": 0.1}),
+        (ffnb, {"shrinkage": 1.0, "epsilon": 0.1}),
+        (ffnb, {"covariance": "identity"}),
+        (ffnb, {"classifier": "ova"}),
+        (discriminant, {"rank": None, "chunk_size": 7}),
+        (discriminant, {"rank": 1, "shared_band_size": 4}),
+        (discriminant, {"shared_band_size": 300}),
+        (discriminant, {"classifier": "ova"}),
     ],
-    ids=repr,
 )
-def test_of_the_classifier(parameters, meta_device):
+def test_of_the_classifier(make, parameters, meta_device):
     def outcome():
-        defaults = {"band_size": 1, "shared_band_size": 10, "random_state": 0, "device": "cpu"}
-        settings = {**defaults, **parameters}
-        model = learned(
-            IncrementalDiscriminantAnalysis().set_params(**settings), [0, 1], [2, 3], [0, 4]
-        )
+        model = learned(make(**parameters), [0, 1], [2, 3], [0, 4])
         model.forget([1])
         assert {one.device.type for one in model.to_torch().buffers()} == {"cpu"}
         return model.decision_function(X), model.transform(X), model.predict(X)

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.datasets import make_classification
 from torch import nn
 
-from ffnb_sklearn import IncrementalDiscriminantAnalysis
+from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core.heads import HEADS
 
 # Six classes that overlap, far enough from zero and from each other in unit to be repaired.
@@ -28,9 +28,8 @@ TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
 
 def learned(**parameters):
     """Estimator that has learned six classes in two tasks, the higher numbers first."""
-    model = IncrementalDiscriminantAnalysis(random_state=0, shared_band_size=60).set_params(
-        **parameters
-    )
+    kind = FFNBClassifier if "band_size" in parameters else IncrementalDiscriminantAnalysis
+    model = kind(random_state=0, shared_band_size=60).set_params(**parameters)
     for task in ([2, 3, 4, 5], [0, 1]):
         now = np.isin(Y, task)
         model.partial_fit(X[now], NAMES[now])
@@ -50,7 +49,7 @@ CASES = [
     {"skip_connection": False, "band_size": 1, "bands__batch_norm": True},
     {"shared_band_size": 0, "shrinkage": 1.0},
     {"shared_band_size": 400, "scale": True},
-    {"scale": False, "covariance": "identity"},
+    {"scale": False, "band_size": 1, "covariance": "identity"},
 ]
 
 

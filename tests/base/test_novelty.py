@@ -16,6 +16,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.lib.sets import load_group
 from ffnb_sklearn import (
+    FFNBClassifier,
     IncrementalDiscriminantAnalysis,
     load,
     make_continual_pipeline,
@@ -31,8 +32,25 @@ PAIRS = [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]
 
 
 def estimator(**parameters):
-    return IncrementalDiscriminantAnalysis().set_params(
+    return IncrementalDiscriminantAnalysis(
         **{"shared_band_size": 10, "random_state": 0, **parameters}
+    )
+
+
+def ffnb(**parameters):
+    return FFNBClassifier(**{"shared_band_size": 10, "random_state": 0, **parameters})
+
+
+def absolute():
+    """Return the published model with inputs and random neurons, and distances to the classes."""
+    return FFNBClassifier.as_published(
+        bands__max_epochs=0,
+        shared_band_size=10,
+        skip_connection=True,
+        classifier="gaussian",
+        shrinkage="auto",
+        epsilon=0.1,
+        random_state=0,
     )
 
 
@@ -153,20 +171,20 @@ def test_it_is_the_ratio_of_two_distances_over_the_norm_of_the_probabilities():
 
 
 @pytest.mark.parametrize(
-    "parameters",
+    ("make", "parameters"),
     [
-        {},
-        {"classifier": "ova"},
-        {"covariance": "identity"},
-        {"shrinkage": 0.0},
-        {"shrinkage": 1.0},
-        {"bands__units": "absolute", "epsilon": 0.1},
-        {"rank": 3},
+        (estimator, {}),
+        (estimator, {"classifier": "ova"}),
+        (ffnb, {}),
+        (ffnb, {"covariance": "identity"}),
+        (estimator, {"shrinkage": 0.0}),
+        (estimator, {"shrinkage": 1.0}),
+        (absolute, {}),
+        (estimator, {"rank": 3}),
     ],
-    ids=repr,
 )
-def test_unknown_classes_score_low(parameters):
-    model = learned(estimator(**parameters), [0, 1], [2, 3])
+def test_unknown_classes_score_low(make, parameters):
+    model = learned(make(**parameters), [0, 1], [2, 3])
     scores = model.score_samples(X)
     assert scores.shape == (160,)
     assert (scores <= 0.0).all()

@@ -18,6 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 
 from ffnb_sklearn import (
+    FFNBClassifier,
     IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
     make_continual_pipeline,
@@ -116,7 +117,6 @@ WEIGHTS = (Y > 0) * 1.0
 
 
 def learned_from_shards(model, rows, labels, sample_weight):
-    model.set_params()
     parts = [(rows[start::3], labels[start::3], sample_weight[start::3]) for start in range(3)]
     with dask.config.set(scheduler="synchronous"):
         return partial_fit_shards(model, [dask.delayed(part, traverse=False) for part in parts])
@@ -155,7 +155,8 @@ def test_later_tasks_and_streams_within_fit_declare_too():
     model = estimator().partial_fit(X[SEEN], Y[SEEN])
     model.partial_fit(X, Y, sample_weight=SEEN * 1.0, classes=[7])
     assert_array_equal(model.classes_, [0, 1, 2, 7])
-    model = estimator(classes_per_task=1).fit(X, Y, sample_weight=WEIGHTS)
+    streamed = FFNBClassifier(shared_band_size=10, random_state=0)
+    model = streamed.fit(X, Y, sample_weight=WEIGHTS)
     assert (model.classes_.tolist(), model.n_tasks_) == ([0, 1, 2], 2)
 
 

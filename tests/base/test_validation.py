@@ -31,40 +31,6 @@ def checked(**changes):
 # ---- settings
 
 
-@pytest.mark.parametrize(
-    ("p", "n_layers", "expected"),
-    [
-        (0.5, 1, (0.5,)),
-        (3, 2, (3, 3)),
-        (0, 1, (0,)),
-        ([1, 0.9], 2, (1, 0.9)),
-        ((np.int64(2), np.float32(0.5)), 2, (2, 0.5)),
-    ],
-)
-def test_p_has_one_entry_per_layer_of_a_plain_type(p, n_layers, expected):
-    settings = settings_of(FFNBClassifier(p=p, n_layers=n_layers), 4, None)
-    assert settings.p == expected
-    assert [type(one) for one in settings.p] == [type(one) for one in expected]
-
-
-@pytest.mark.parametrize(
-    ("p", "message"),
-    [
-        ([], r"n_layers=1; got 0 entries"),
-        ([1, 2], r"n_layers=1; got 2 entries"),
-        ([-1], "got -1"),
-        ([1.0], r"got 1\.0"),
-        ([0.0], r"got 0\.0"),
-        ([np.nan], "got nan"),
-        (["a"], "got 'a'"),
-        ([None], "got None"),
-    ],
-)
-def test_entries_of_p_that_mean_nothing(p, message):
-    with pytest.raises(ValueError, match=f"p must .*{message}"):
-        settings_of(FFNBClassifier(p=p), 4, None)
-
-
 @pytest.mark.parametrize(("shared_band_size", "expected"), [("auto", 500), (0, 0), (5, 5)])
 def test_width_of_the_shared_band(shared_band_size, expected):
     model = IncrementalDiscriminantAnalysis(shared_band_size=shared_band_size)
@@ -72,29 +38,16 @@ def test_width_of_the_shared_band(shared_band_size, expected):
 
 
 @pytest.mark.parametrize(
-    "on", [{"skip_connection": True}, {"shared_band_size": 1}, {"band_size": 1}]
-)
-def test_at_least_one_kind_of_feature_is_on(on):
-    off = {"skip_connection": False, "shared_band_size": 0, "band_size": 0}
-    IncrementalDiscriminantAnalysis(**{**off, **on}).fit(X, Y)
-    with pytest.raises(ValueError, match="leave the classifier no features"):
-        IncrementalDiscriminantAnalysis(**off).fit(X, Y)
-
-
-@pytest.mark.parametrize(
     ("change", "name"),
     [
-        ({"p": (0.95, 0.95)}, "n_layers"),
         ({"shared_band_size": 9}, "shared_band_size"),
         ({"skip_connection": False}, "skip_connection"),
-        ({"band_size": 0}, "band_size"),
-        ({"band_size": 4}, None),
-        ({"p": (3,)}, None),
+        ({"scale": True}, "scale"),
         ({"epsilon": 9.0, "shrinkage": 0.0, "rank": None, "classifier": "ova"}, None),
     ],
 )
 def test_what_may_change_between_tasks(change, name):
-    before = settings_of(FFNBClassifier(band_size=1), 4, None)
+    before = settings_of(FFNBClassifier(), 4, None)
     if name is None:
         check_continuation(before, replace(before, **change))
         return
@@ -103,10 +56,12 @@ def test_what_may_change_between_tasks(change, name):
             check_continuation(first, second)
 
 
-def test_the_message_on_bands_has_both_numbers():
-    before = settings_of(FFNBClassifier(band_size=3), 4, None)
-    with pytest.raises(ValueError, match=r"band_size cannot change .* was 3 in .* is 0 now"):
-        check_continuation(before, replace(before))
+def test_settings_of_the_head_that_a_classifier_lacks_are_the_defaults():
+    discriminant = settings_of(IncrementalDiscriminantAnalysis(), 4, None)
+    assert discriminant == settings_of(FFNBClassifier(), 4, None)
+    assert (discriminant.units, discriminant.half_bias) == ("relative", True)
+    published = settings_of(FFNBClassifier.as_published(half_bias=False), 4, None)
+    assert (published.units, published.half_bias) == ("absolute", False)
 
 
 # ---- samples

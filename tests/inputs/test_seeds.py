@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from ffnb_sklearn import IncrementalDiscriminantAnalysis, NaiveIncrementalClassifier
+from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis, NaiveIncrementalClassifier
 from ffnb_sklearn._base.state import State
 from ffnb_sklearn._inputs.locks import exclusive
 from ffnb_sklearn._inputs.seeds import advance_of, next_seed
@@ -34,13 +34,14 @@ def partial_fit(estimator):
 
 def shards(estimator):
     dask = pytest.importorskip("dask")
-    return partial_fit_shards(estimator.set_params(), [dask.delayed((ROWS, LABELS))])
+    return partial_fit_shards(estimator, [dask.delayed((ROWS, LABELS))])
 
 
 CALLS = [
     (IncrementalDiscriminantAnalysis, fit, (State, "after_task")),
     (IncrementalDiscriminantAnalysis, partial_fit, (State, "after_task")),
     (IncrementalDiscriminantAnalysis, shards, (State, "after_task")),
+    (FFNBClassifier, fit, (State, "after_task")),
     (NaiveIncrementalClassifier, partial_fit, (State, "after_task")),
     (extractor, fit, (_pretraining._Training, "run_epoch")),
 ]

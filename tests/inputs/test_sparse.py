@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from ffnb_sklearn import (
+    FFNBClassifier,
     IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
     load,
@@ -106,29 +107,22 @@ def test_neurons_see_fewer_columns():
 
 
 @pytest.mark.parametrize(
-    ("parameters", "n_bands"),
-    [
-        ({}, 0),
-        ({"shared_band_size": 0}, 0),
-        ({"shared_band_size": 10}, 3),
-        ({"skip_connection": False}, 3),
-    ],
+    "parameters",
+    [{}, {"shared_band_size": 0}, {"shared_band_size": 10}, {"skip_connection": False}],
     ids=repr,
 )
-def test_bands_are_trained_only_in_columns_that_become_dense(parameters, n_bands, tmp_path):
-    model = learned(estimator(band_size=1, **parameters), WIDE)
-    assert len(model._state.model.null_space_dims) == n_bands
-    assert model._state.projection.keeps_sparse == (n_bands == 0)
-    if not n_bands:
-        never = learned(estimator(**parameters), WIDE)
-        assert_array_equal(model.predict_proba(WIDE), never.predict_proba(WIDE))
-        # So the number has no effect.
-        model.set_params(band_size=3).partial_fit(WIDE, CODES)
-        assert_array_equal(model.set_params().predict(WIDE), CODES)
-        assert_array_equal(model.merge(never).classes_, np.arange(6))
-        save(model, tmp_path / "model.ffnb")
-        expected = model.decision_function(WIDE)
-        assert_array_equal(load(tmp_path / "model.ffnb").decision_function(WIDE), expected)
+def test_bands_are_trained_in_a_dense_projection(parameters, tmp_path):
+    model = learned(FFNBClassifier(band_size=1, random_state=0, **parameters), WIDE)
+    assert len(model.null_space_dims_) == 3
+    assert not model._state.projection.keeps_sparse
+    projected = N_COLUMNS * parameters.get("skip_connection", True)
+    # By default there are no random neurons beside a projection.
+    n_features = projected + parameters.get("shared_band_size", 0) + 6
+    assert dense(model.transform(WIDE)).shape == (len(CODES), n_features)
+    assert model.score(WIDE, CODES) > 0.9
+    save(model, tmp_path / "model.ffnb")
+    expected = model.decision_function(WIDE)
+    assert_array_equal(load(tmp_path / "model.ffnb").decision_function(WIDE), expected)
 
 
 def test_the_projection_keeps_every_feature_and_angles():
@@ -150,7 +144,7 @@ def test_the_draw_never_changes():
 @pytest.mark.parametrize(
     "model",
     [
-        estimator(band_size=1, shared_band_size=5),
+        FFNBClassifier(band_size=1, classes_per_task=None, shared_band_size=5, random_state=0),
         estimator(classifier="ova", shared_band_size=10),
         NaiveIncrementalClassifier(random_state=0, max_epochs=40),
     ],

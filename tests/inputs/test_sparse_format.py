@@ -13,6 +13,8 @@ from sklearn.preprocessing import MaxAbsScaler, Normalizer
 from torch import nn
 
 from ffnb_sklearn import (
+    Bands,
+    FFNBClassifier,
     IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
     evaluate_stream,
@@ -203,15 +205,25 @@ def test_every_entrance_checks_indices_before_other_packages_follow_them(entranc
 
 
 def classifier(**parameters):
-    return IncrementalDiscriminantAnalysis(**{"shared_band_size": 5, "random_state": 0}).set_params(
-        **parameters
+    return IncrementalDiscriminantAnalysis(
+        **{"shared_band_size": 5, "random_state": 0, **parameters}
+    )
+
+
+def ffnb():
+    return FFNBClassifier(
+        band_size=1,
+        classes_per_task=None,
+        bands=Bands(max_epochs=1),
+        shared_band_size=5,
+        random_state=0,
     )
 
 
 MODELS = {
     "default": classifier,
     "without neurons": lambda: classifier(shared_band_size=0),
-    "bands": lambda: classifier(band_size=1).set_params(bands__max_epochs=1),
+    "bands": ffnb,
     "naive": lambda: NaiveIncrementalClassifier(max_epochs=1, random_state=0),
     "pipeline": lambda: make_continual_pipeline(Normalizer(), classifier()),
     "scaling pipeline": lambda: make_continual_pipeline(MaxAbsScaler(), classifier()),
@@ -221,6 +233,7 @@ SOME = ("csr 10000000", "csc -1", "coo column")
 
 
 @pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.FrozenTransformerWarning")
+@pytest.mark.filterwarnings("ignore:bands__max_epochs=1 has had no effect:UserWarning")
 @pytest.mark.parametrize("name", SOME)
 @pytest.mark.parametrize("model", MODELS)
 def test_every_call_refuses_it(model, name):

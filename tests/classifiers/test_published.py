@@ -7,10 +7,15 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 
-from ffnb_sklearn import Bands, FFNBClassifier, IncrementalDiscriminantAnalysis
+from ffnb_sklearn import Bands, FFNBClassifier
 from ffnb_sklearn.core.bands.tuning.descent import MomentumSteps
 from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
 from tests.dense_ffnb import READINGS, DenseFFNB
+
+# In some tasks the closed form of the bands separates all samples.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:bands__max_epochs=.* has had no effect in a task:UserWarning"
+)
 
 SETTINGS = {"p": 20, "bands__gamma": 1.0, "epsilon": 0.1}
 
@@ -58,12 +63,13 @@ def tasks_of(X, y, size):
         {"band_size": 1},
         {"band_size": 5},
         {"bands__init": "mono"},
-        {"bands__null_space": False},
-        {"bands__null_space": False, "bands__init": "mono"},
+        # The share of the energy is that of the paper, and has no effect.
+        {"bands__null_space": False, "p": 0.99},
+        {"bands__null_space": False, "p": 0.99, "bands__init": "mono"},
         {"covariance": "identity"},
         {"bands__activation": "tanh"},
-        {"bands__half_bias": False},
-        {"bands__half_bias": False, "covariance": "identity", "p": 0.9, "band_size": 2},
+        {"half_bias": False},
+        {"half_bias": False, "covariance": "identity", "p": 0.9, "band_size": 2},
         {"bands__activation": "sigmoid"},
         {"bands__batch_norm": True},
         {"n_layers": 2, "p": (20, 2)},
@@ -94,7 +100,7 @@ def test_closed_form_equals_the_printed_equations(digits, changes, size):
         {"bands__weight_decay": 0.1},
         {"bands__batch_size": 7},
         {"bands__activation": "tanh"},
-        {"bands__half_bias": False},
+        {"half_bias": False},
         {"p": 0.9, "band_size": 1},
         {"bands__activation": "sigmoid"},
         {"bands__batch_norm": True},
@@ -157,7 +163,8 @@ def test_every_other_reading_of_the_printed_text_gives_other_scores(digits, name
     for task in tasks_of(X, y, 1):
         dense.learn(*task)
 
-    assert np.abs(model.decision_function(X_test) - dense.scores(X_test)).max() > 0.5
+    # Axes beyond the rank are rounding, so their effect differs from machine to machine.
+    assert np.abs(model.decision_function(X_test) - dense.scores(X_test)).max() > 0.1
 
 
 # ---- an ordinary estimator
@@ -167,9 +174,9 @@ def test_one_line_gives_the_printed_model(digits):
     X, y, X_test, y_test = digits
     model = FFNBClassifier.as_published(bands__max_epochs=1, classes_per_task=1).fit(X, y)
 
-    features = model._state.model.features
-    assert [len(band.weights) for band in features.bands] == [3] * 10
-    assert features.n_features - features.n_inputs == 30 == model.transform(X_test).shape[1]
+    layers = model._state.model.trained.layers
+    assert [len(band) for band in layers.bands] == [3] * 10
+    assert layers.n_neurons == 30 == model.transform(X_test).shape[1]
     assert model.score(X_test, y_test) > 0.8
 
 
@@ -177,7 +184,7 @@ def test_other_values_go_in_by_name_also_those_of_the_bands():
     model = FFNBClassifier.as_published(p=45, shrinkage=0.5, bands__momentum=0.5)
 
     changed = {name for name, value in model.get_params().items() if name != "bands"}
-    plain = FFNBClassifier.as_published().get_params()
+    plain = FFNBClassifier.as_published(bands__momentum=0.9).get_params()
     changed = {name for name in changed if model.get_params()[name] != plain[name]}
     assert changed == {"p", "shrinkage", "bands__momentum"}
     with pytest.raises(ValueError, match="Invalid parameter 'depth'"):
@@ -188,14 +195,15 @@ def test_two_presets_share_no_options():
     first, second = FFNBClassifier.as_published(), FFNBClassifier.as_published()
     first.set_params(bands__momentum=0.5)
 
-    assert second.bands.momentum == 0.9
+    assert (first.bands.momentum, first.bands.max_epochs) == (0.5, 250)
+    assert second.set_params(bands__gamma=2.0).bands.momentum == 0.9
 
 
-def test_a_subclass_gives_its_own_kind():
-    class Own(IncrementalDiscriminantAnalysis):
-        pass
+def test_the_published_model_has_two_more_parameters():
+    names = set(FFNBClassifier.as_published().get_params(deep=False))
 
-    assert type(Own.as_published()) is Own
+    assert names - set(FFNBClassifier().get_params(deep=False)) == {"units", "half_bias"}
+    assert names >= set(FFNBClassifier().get_params(deep=False))
 
 
 def test_a_clone_has_options_of_its_own_and_learns_the_same(digits):
@@ -210,13 +218,13 @@ def test_a_clone_has_options_of_its_own_and_learns_the_same(digits):
 
 
 def test_options_of_bands_replace_those_of_a_default_estimator():
-    clf = IncrementalDiscriminantAnalysis().set_params(bands__half_bias=False, band_size=2)
-    assert (clf.bands.half_bias, clf.bands.left_out, clf.band_size) == (False, True, 2)
-    clf.set_params(bands=Bands(batch_size=7), bands__half_bias=True)
-    assert (clf.bands.half_bias, clf.bands.batch_size) == (True, 7)
+    clf = FFNBClassifier().set_params(bands__null_space=False, band_size=2)
+    assert (clf.bands.null_space, clf.bands.left_out, clf.band_size) == (False, True, 2)
+    clf.set_params(bands=Bands(batch_size=7), bands__null_space=True)
+    assert (clf.bands.null_space, clf.bands.batch_size) == (True, 7)
     assert clf.set_params(bands=None, bands__batch_size=3).bands.batch_size == 3
     with pytest.raises(ValueError, match="Invalid parameter 'no_such'"):
-        IncrementalDiscriminantAnalysis().set_params(bands__no_such=1)
+        FFNBClassifier().set_params(bands__no_such=1)
 
 
 def test_grid_search_reaches_the_options(digits):
@@ -238,9 +246,9 @@ def test_no_options_are_the_default_options(digits):
         "shared_band_size": 0,
         "random_state": 0,
     }
-    plain = IncrementalDiscriminantAnalysis().set_params(**given).fit(X, y)
+    plain = FFNBClassifier().set_params(**given).fit(X, y)
 
-    explicit = IncrementalDiscriminantAnalysis().set_params(**given, bands=Bands()).fit(X, y)
+    explicit = FFNBClassifier().set_params(**given, bands=Bands()).fit(X, y)
 
     assert_array_equal(plain.decision_function(X_test), explicit.decision_function(X_test))
 
@@ -252,7 +260,7 @@ def test_no_options_are_the_default_options(digits):
 IMPROVEMENTS = {
     "more layers": ({"p": 0.9}, {"n_layers": 2}),
     "Gaussian moments": ({}, {"bands__old_statistics": "gaussian"}),
-    "relative units": ({}, {"bands__units": "relative"}),
+    "relative units": ({}, {"units": "relative"}),
     "shrinkage": ({}, {"shrinkage": 0.5}),
     "truncated moments": ({}, {"rank": 5}),
     "left-out responses": ({}, {"bands__left_out": True}),
@@ -260,7 +268,7 @@ IMPROVEMENTS = {
     "skip connection": ({}, {"skip_connection": True}),
     "shared band": ({}, {"shared_band_size": 50}),
     "distances": ({}, {"classifier": "gaussian"}),
-    "printed bias": ({}, {"bands__half_bias": False}),
+    "printed bias": ({}, {"half_bias": False}),
 }
 
 
@@ -281,7 +289,7 @@ def test_every_epoch_runs(digits):
     # At this rate the loss does not fall.
     wild = {"bands__max_epochs": 4, "epsilon": 1.0, "bands__learning_rate": 3.0}
 
-    assert published(**wild).fit(X, y).n_iter_ == 4
+    assert published(**wild).partial_fit(X, y).n_iter_ == 4
 
 
 def test_the_rate_can_be_held_fixed(digits, monkeypatch):
@@ -294,16 +302,26 @@ def test_the_rate_can_be_held_fixed(digits, monkeypatch):
         return original(self, *arguments)
 
     monkeypatch.setattr(MomentumSteps, "epoch", recorded)
-    published(bands__max_epochs=4, epsilon=1.0).fit(X, y)
+    published(bands__max_epochs=4, epsilon=1.0).partial_fit(X, y)
     assert len(set(rates)) == len(rates) == 4
     rates.clear()
-    published(bands__max_epochs=4, epsilon=1.0, bands__adaptive_rate=False).fit(X, y)
+    published(bands__max_epochs=4, epsilon=1.0, bands__adaptive_rate=False).partial_fit(X, y)
     assert rates == [0.01] * 4
 
 
 def test_an_absolute_ridge_cannot_be_automatic(digits):
-    with pytest.raises(ValueError, match=r'Bands\(units="absolute"\) needs a number'):
+    with pytest.raises(ValueError, match='units="absolute" needs a number'):
         published(epsilon="auto").fit(*digits[:2])
+
+
+@pytest.mark.parametrize(("name", "value"), [("units", "cm"), ("half_bias", 2)])
+def test_parameters_of_the_published_model_are_validated(digits, name, value):
+    X, y, _, _ = digits
+    with pytest.raises(ValueError, match=f"The '{name}' parameter of PublishedFFNBClassifier"):
+        published(**{name: value}).fit(X, y)
+    model = published(bands__max_epochs=0).fit(X, y)
+    with pytest.raises(ValueError, match=f"The '{name}' parameter of PublishedFFNBClassifier"):
+        model.set_params(**{name: value}).predict(X)
 
 
 @pytest.mark.parametrize(
@@ -345,7 +363,7 @@ def test_a_band_of_rounding_warns_with_task_layer_and_p(make):
     with pytest.warns(EmptyNullSpaceWarning, match=message) as caught:
         model.partial_fit(X[y == 2], y[y == 2])
     assert caught[0].filename == __file__
-    assert "Set a smaller p, or start over with band_size=0" in str(caught[0].message)
+    assert "Set a smaller p, or use IncrementalDiscriminantAnalysis" in str(caught[0].message)
     # A smaller p helps: warnings are errors here.
     model.set_params(p=5).partial_fit(X[y == 3], y[y == 3])
 
@@ -411,17 +429,29 @@ def test_axes_of_rounding_are_not_kept_for_the_past(p, changed):
 # ---- p wider than a layer
 
 
-def test_p_as_wide_as_a_layer_fails_only_where_it_is_used(digits):
+@pytest.mark.filterwarnings("ignore:These parameters have no effect, because fit:UserWarning")
+@pytest.mark.parametrize("classes_per_task", [1, 5, None])
+def test_p_as_wide_as_the_inputs_fails_at_once(digits, classes_per_task):
     X, y, _, _ = digits
-    model = published(p=64, bands__max_epochs=0)
+    model = published(p=64, bands__max_epochs=0, classes_per_task=classes_per_task)
+    for call in (model.fit, model.partial_fit):
+        with pytest.raises(
+            ValueError, match=r"p=64 leaves no axis .* layer 1, .* works there is 63"
+        ):
+            call(X, y)
+
+
+def test_p_as_wide_as_the_inputs_fails_in_a_later_task(digits):
+    X, y, _, _ = digits
+    model = published(bands__max_epochs=0)
     model.partial_fit(X[y < 5], y[y < 5])
     before = model.decision_function(X)
 
     with pytest.raises(ValueError, match=r"p=64 leaves no axis .* layer 1, .* works there is 63"):
-        model.partial_fit(X[y >= 5], y[y >= 5])
+        model.set_params(p=64).partial_fit(X[y >= 5], y[y >= 5])
     assert_array_equal(model.decision_function(X), before)
     model.set_params(bands__null_space=False).partial_fit(X[y >= 5], y[y >= 5])
-    assert FFNBClassifier.as_published(p=64, bands__max_epochs=0).fit(X, y).score(X, y) > 0.9
+    assert model.score(X, y) > 0.9
 
 
 def test_p_of_the_first_layer_does_not_fail_in_a_narrow_second_one(digits):
