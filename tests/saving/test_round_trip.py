@@ -62,9 +62,9 @@ SETTINGS = {
     "one against all": {"classifier": "ova", "covariance": "identity"},
     "exact": {"rank": None},
     "few axes": {"rank": 2},
-    "tuned": {"bands__max_epochs": 3},
+    "tuned": {"bands__max_epochs": 3, "bands__weight_decay": 0.1},
     "zero": {"bands__old_statistics": "zero", "bands__null_space": False, "bands__init": "mono"},
-    "as published": {"bands__max_epochs": 3},
+    "as published": {"bands__max_epochs": 3, "bands__weight_decay": 0.1},
     "NumPy values": {
         "band_size": np.int64(2),
         "bands__gamma": np.float32(0.5),
