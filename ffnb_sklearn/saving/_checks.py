@@ -16,7 +16,9 @@ from .._base.base import ClassIncrementalClassifier
 from .._inputs.labels import check_labels
 from ..backbones import SkeletonGCN, TorchFeatureExtractor
 from ..backbones._network import is_state
+from ..baselines import NaiveIncrementalClassifier
 from ..baselines._base import MomentClassifier
+from ..classifiers import FFNBClassifier
 from ..core.bands.tuning.naive import NaiveNetwork
 from ..skeletons import SkeletonDescriptor
 from ._schema import NETWORKS
@@ -116,6 +118,7 @@ def check_estimator(estimator, budget):
         n_features = attributes.get(name, 0)
         _require(n_features <= _MOST_FEATURES, name, f"at most {_MOST_FEATURES}")
     if isinstance(estimator, ClassIncrementalClassifier) and estimator._state is not None:
+        _check_kind_of_model(estimator)
         _check_state(estimator._state, budget)
     if isinstance(estimator, MomentClassifier) and "classes_" in attributes:
         _check_baseline(estimator, budget)
@@ -124,6 +127,17 @@ def check_estimator(estimator, budget):
     if isinstance(estimator, SkeletonDescriptor) and "frame_shape_" in attributes:
         n_positions = estimator.n_chunks * math.prod(estimator.frame_shape_)
         budget.spend(_PER_PAIR * n_positions**2, "n_chunks times frame_shape_")
+
+
+def _check_kind_of_model(classifier):
+    """Raise unless the model of a classifier is of its kind, with bands or without."""
+    model = classifier._state.model
+    is_naive = isinstance(model, NaiveNetwork)
+    kind = f"that of {type(classifier).__name__}"
+    _require(is_naive == isinstance(classifier, NaiveIncrementalClassifier), "model", kind)
+    if not is_naive:
+        has_bands = model.trained is not None
+        _require(has_bands == isinstance(classifier, FFNBClassifier), "trained", kind)
 
 
 def _check_state(state, budget):
@@ -223,17 +237,28 @@ def _check_model(state):
 def _check_trained(model, row):
     """Raise unless the bands and the moments in them fit the inputs, the classes and each other."""
     trained = model.trained
+    n_classes = len(model.moments)
     _require(trained.layers.n_inputs == row.shape[1], "n_inputs of layers", f"{row.shape[1]}")
     # The bands multiply the row, and raise unless they fit it and each other.
     n_neurons = trained.layers(row).shape[1]
+    n_bands = len(trained.layers.bands)
+    n_tasks = len(trained.null_space_dims)
+    _require(n_bands == n_tasks * trained.n_layers, "bands", "one per task and layer")
     _require(trained.owners.shape == (n_neurons,), "owners", "one per neuron")
-    _require(len(trained.moments) == len(model.moments), "moments of bands", "one per class")
+    are_classes = (trained.owners >= -1) & (trained.owners < n_classes)
+    _require(are_classes.all(), "owners", "numbers of classes")
+    _require(0 <= trained.n_newest <= n_classes, "n_newest", f"at most {n_classes}")
+    _require(len(trained.moments) == n_classes, "moments of bands", "one per class")
     for moments, in_neurons in zip(model.moments, trained.moments, strict=True):
-        factor = in_neurons.factor(moments.rank)
-        shapes = {factor.shape, (moments.rank, len(in_neurons.mean))}
-        _require(shapes == {(moments.rank, n_neurons)}, "moments of bands", "those of the neurons")
-        fits = len(in_neurons.residual) == n_neurons and (in_neurons.residual >= 0.0).all()
-        _require(fits, "moments of bands", "positive")
+        _check_band_moments(in_neurons, moments.rank, n_neurons)
+
+
+def _check_band_moments(moments, rank, n_neurons):
+    """Raise unless the moments of a class in the bands have all neurons and the rank of a class."""
+    shapes = {moments.mean.shape, moments.residual.shape}
+    is_complete = shapes == {(n_neurons,)} and moments.factor(rank).shape == (rank, n_neurons)
+    _require(is_complete, "moments of bands", f"those of {n_neurons} neurons")
+    _require((moments.residual >= 0.0).all(), "moments of bands", "positive")
 
 
 def _check_moments(moments, n_features):

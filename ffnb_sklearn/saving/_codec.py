@@ -136,7 +136,7 @@ class Writer(_Walk):
             return {"dtype": np.dtype(value).name}
         if value_type is np.random.RandomState:
             return {"generator": self._write_generator(value)}
-        if value_type is SharedBand and value.seed is not None:
+        if value_type is SharedBand:
             return {"drawn_band": self._write_drawn_band(value)}
         name = _NAMES.get(value_type)
         if name in RECORDS:

@@ -46,7 +46,6 @@ from ..core.bands.trained import BandMoments, Trained
 from ..core.bands.tuning.naive import NaiveNetwork, Outputs
 from ..core.class_moments import ClassMoments
 from ..core.features.feature_map import FixedFeatures
-from ..core.features.shared_band import SharedBand
 from ..core.likeness import LeftOutLikeness
 from ..core.model import Model
 from ..core.settings import Settings
@@ -197,10 +196,6 @@ RECORDS = {
     ),
     "BandMoments": RecordNames(
         BandMoments, {"mean": "mean", "residual": "residual", "factor": "blocks"}
-    ),
-    "SharedBand": RecordNames(
-        SharedBand,
-        {"rows": "rows", "mirrored": "mirrored", "frequencies": "frequencies", "seed": "seed"},
     ),
     "Band": RecordNames(
         Band,

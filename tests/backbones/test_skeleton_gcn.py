@@ -5,11 +5,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn import (
-    FFNBClassifier,
-    SkeletonDescriptor,
-    class_incremental_tasks,
-)
+from ffnb_sklearn import FFNBClassifier, SkeletonDescriptor, class_incremental_tasks
 from ffnb_sklearn.backbones import (
     SKELETON_PARENTS,
     SkeletonGCN,

@@ -107,10 +107,9 @@ def test_examples_of_docstring_run(name):
 
 
 def test_members_were_found():
-    assert {"IncrementalDiscriminantAnalysis.fit", "FFNBClassifier.as_published", "save"} <= {
-        *MEMBERS,
-        *NAMES,
-    }
+    found = {*MEMBERS, *NAMES}
+    assert {"IncrementalDiscriminantAnalysis.forget_samples", "save"} <= found
+    assert {"FFNBClassifier.fit", "FFNBClassifier.as_published"} <= found
     assert len(MEMBERS) > 40
 
 

@@ -13,7 +13,8 @@ SCRIPT = """
 import numpy as np
 
 from ffnb_sklearn import (
-    FFNBClassifier, IncrementalDiscriminantAnalysis,
+    FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
     class_incremental_tasks,
     evaluate_prequential,
     evaluate_stream,
@@ -40,6 +41,12 @@ reveal_type(class_incremental_tasks(y, class_order=[1, 0]))
 reveal_type(evaluate_stream(clf, X, y, X, y, class_order="random", random_state=1993))
 reveal_type(evaluate_stream(FeCAM(), X, y, X, y).accuracies)
 reveal_type(evaluate_prequential(clf, X, y))
+bands = FFNBClassifier(random_state=0)
+reveal_type(bands.fit(X, y))
+reveal_type(bands.merge(bands))
+reveal_type(bands.rename({0: 2}))
+reveal_type(FFNBClassifier.as_published(p=2))
+reveal_type(bands.forgetting_bound(X))
 FFNBClassifier(band_size="three")
 evaluate_stream(clf, X, y, X, y, first_task_classes="two")
 evaluate_prequential(X, X, y)
@@ -54,7 +61,8 @@ follow_imports = silent
 follow_imports = skip
 """
 
-CLASSIFIER = "ffnb_sklearn.classifier.IncrementalDiscriminantAnalysis"
+CLASSIFIER = "ffnb_sklearn.classifiers.discriminant.IncrementalDiscriminantAnalysis"
+BANDS = "ffnb_sklearn.classifiers.ffnb."
 ARRAY = "numpy.ndarray["
 LOADED = "ffnb_sklearn.saving._files.Estimator"
 STREAM = "ffnb_sklearn.streams."
@@ -74,14 +82,13 @@ def test_mypy_sees_the_types_of_the_public_names(tmp_path):
     beginnings = [CLASSIFIER] * 3 + [ARRAY] * 2 + [CLASSIFIER] * 3 + ["None", LOADED]
     beginnings += ["list[" + ARRAY, STREAM + "_evaluation.StreamResult", ARRAY]
     beginnings += [STREAM + "_prequential.PrequentialResult"]
+    beginnings += [BANDS + "FFNBClassifier"] * 3
+    beginnings += [BANDS + "PublishedFFNBClassifier", "ffnb_sklearn.core.bands.bound.ForgettingBound"]
     assert len(revealed) == len(beginnings), result.stdout + result.stderr
     for text, beginning in zip(revealed, beginnings, strict=True):
         assert text.startswith(beginning), result.stdout
     errors = [line for line in result.stdout.splitlines() if ": error:" in line]
     assert len(errors) == 3, result.stdout
-    assert (
-        'Argument "band_size" to "IncrementalDiscriminantAnalysis" has incompatible type "str"'
-        in errors[0]
-    )
+    assert 'Argument "band_size" to "FFNBClassifier" has incompatible type "str"' in errors[0]
     assert 'Argument "first_task_classes" to "evaluate_stream" has incompatible' in errors[1]
     assert 'Argument 1 to "evaluate_prequential" has incompatible type' in errors[2]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from ffnb_sklearn import IncrementalDiscriminantAnalysis
+from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis
 
 X, Y = load_iris(return_X_y=True)
 # Every class is in each part, in no particular order.
@@ -17,10 +17,18 @@ heads = pytest.mark.parametrize("head", ["gaussian", "ovo", "ova"])
 
 
 def small(head="gaussian", **parameters):
-    values = {"band_size": 1, "shared_band_size": 20, "random_state": 0, "classifier": head}
-    return IncrementalDiscriminantAnalysis().set_params(**{**values, **parameters})
+    """Return a model with a band of few neurons, which learns one task in `fit`."""
+    values = {"shared_band_size": 20, "random_state": 0, "classifier": head}
+    values |= {"band_size": 1, "classes_per_task": None}
+    return FFNBClassifier().set_params(**{**values, **parameters})
+
+
+def plain(head="gaussian", **parameters):
+    """Return a model without bands."""
+    values = {"shared_band_size": 20, "random_state": 0, "classifier": head}
+    return IncrementalDiscriminantAnalysis(**{**values, **parameters})
 
 
 def exact(head="gaussian", **parameters):
     """Model that stores the moments of its classes exactly, so that batches do not matter."""
-    return small(head, **{"rank": None, **parameters})
+    return plain(head, **{"rank": None, **parameters})

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.model_selection import KFold, cross_val_predict
 
-from tests.public_cases.flowers import X, Y, exact, heads, small
+from tests.public_cases.flowers import X, Y, exact, heads, plain, small
 
 WINE, KINDS = load_wine(return_X_y=True)
 
@@ -65,7 +65,7 @@ def test_more_features_than_samples(head, units):
     labels = np.arange(40) % 2
     learned, new = (means[labels] + rng.normal(size=(40, 500)) for _ in range(2))
     # Units that differ make the scaling of the columns matter.
-    model = small(head, scale=True).fit(learned * units, labels)
+    model = plain(head, scale=True).fit(learned * units, labels)
     assert model.score(new * units, labels) > 0.85
 
 

@@ -163,7 +163,8 @@ def test_global_generators_are_left_alone():
         return random.getstate(), numbers, torch.get_rng_state().tolist()
 
     before = states()
-    small(band_size=2, bands__max_epochs=2, bands__init="random").fit(X, Y).predict_proba(X)
+    model = small(band_size=2, bands__max_epochs=2, bands__init="random", classes_per_task=1)
+    model.fit(X, Y).predict_proba(X)
     TorchFeatureExtractor(rows_network, epochs=1, random_state=0).fit(X, Y).transform(X)
     assert states() == before
     assert torch.is_grad_enabled()

@@ -199,7 +199,7 @@ def test_a_generator_gives_the_same_scores_and_is_not_consumed():
     """scikit-learn #3252."""
     generator = np.random.RandomState(3)
     before = generator.get_state()[1].copy()
-    model = small(random_state=generator, bands__init="random", band_size=3)
+    model = small(random_state=generator, bands__init="random", band_size=3, classes_per_task=1)
     first, second = (cross_val_score(model, X, Y, cv=3) for _ in range(2))
     assert_array_equal(first, second)
     assert_array_equal(generator.get_state()[1], before)
@@ -207,9 +207,9 @@ def test_a_generator_gives_the_same_scores_and_is_not_consumed():
 
 def test_a_search_leaves_the_objects_of_its_grid_as_they_were():
     """scikit-learn #26786."""
-    bands = Bands(batch_size=7)
+    bands = Bands(max_epochs=1, batch_size=7)
     grid = {"bands": [bands], "bands__batch_size": [1, 2]}
-    search = GridSearchCV(small(bands__max_epochs=1), grid, cv=2).fit(X, Y)
+    search = GridSearchCV(small(), grid, cv=2).fit(X, Y)
     assert bands.batch_size == 7
     assert search.best_estimator_.bands.batch_size in (1, 2)
     assert search.best_estimator_.bands is not bands

@@ -11,7 +11,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.preprocessing import FunctionTransformer
 
 from ffnb_sklearn import TorchFeatureExtractor, make_continual_pipeline, partial_fit_shards
-from tests.public_cases.flowers import NAMES, X, Y, exact, heads, small
+from tests.public_cases.flowers import NAMES, X, Y, exact, heads, plain, small
 from tests.public_cases.test_backbones import seven_inputs
 
 ROWS = sparse.csr_array(X)
@@ -32,13 +32,14 @@ def in_halves(rows):
     return sparse.csr_array(entries, shape=rows.shape)
 
 
+@pytest.mark.parametrize("make", [small, plain])
 @pytest.mark.parametrize("rows", [ROWS, WIDE], ids=["narrow", "wide"])
-def test_indices_of_64_bits_give_the_same_result(rows):
+def test_indices_of_64_bits_give_the_same_result(rows, make):
     """CatBoost #1574, scikit-learn #4149."""
     long = with_long_indices(rows)
     assert long.indices.dtype == np.int64
-    model = small(rank=5).fit(long, Y)
-    assert_array_equal(model.predict_proba(long), small(rank=5).fit(rows, Y).predict_proba(rows))
+    model = make(rank=5).fit(long, Y)
+    assert_array_equal(model.predict_proba(long), make(rank=5).fit(rows, Y).predict_proba(rows))
 
 
 @heads
@@ -48,10 +49,11 @@ def test_repeated_entries_are_added(head, scale):
     check_repeated_entries(ROWS, small(head, scale=scale))
 
 
+@pytest.mark.parametrize("make", [small, plain])
 @pytest.mark.parametrize("shared_band_size", [0, 20])
-def test_repeated_entries_of_wide_rows_are_added(shared_band_size):
+def test_repeated_entries_of_wide_rows_are_added(shared_band_size, make):
     """SciPy #5807."""
-    check_repeated_entries(WIDE, small(shared_band_size=shared_band_size, rank=5))
+    check_repeated_entries(WIDE, make(shared_band_size=shared_band_size, rank=5))
 
 
 def check_repeated_entries(rows, estimator):

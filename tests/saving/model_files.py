@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ffnb_sklearn import (
     ContinualPipeline,
+    FFNBClassifier,
     IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
     OpenSetClassifier,
@@ -25,9 +26,15 @@ from tests.separated_classes import CODES, NAMES, X, learned
 
 
 def classifier(**parameters):
-    """Return an estimator of few neurons that knows nothing."""
-    values = {"band_size": 1, "shared_band_size": 7, "random_state": 0, **parameters}
-    return IncrementalDiscriminantAnalysis().set_params(**values)
+    """Return an unfitted classifier with few neurons, which learns one task in `fit`."""
+    values = {"band_size": 1, "classes_per_task": None, "shared_band_size": 7, "random_state": 0}
+    return FFNBClassifier().set_params(**values | parameters)
+
+
+def discriminant(**parameters):
+    """Return an unfitted classifier with few neurons and without bands."""
+    values = {"shared_band_size": 7, "random_state": 0}
+    return IncrementalDiscriminantAnalysis().set_params(**values | parameters)
 
 
 def deep_classifier():
@@ -35,6 +42,12 @@ def deep_classifier():
     state = np.random.RandomState(5)
     model = classifier(n_layers=2, bands__batch_norm=True, novelty=True, random_state=state)
     return learned(model, [4, 1], [6, 0])
+
+
+def discriminant_pipeline():
+    """Return a pipeline whose classifier has no bands, and left-out scores of each class."""
+    steps = [("scaler", StandardScaler()), ("clf", discriminant(rank=2, novelty=True))]
+    return learned(ContinualPipeline(steps), [4, 1], [6, 0])
 
 
 def naive_classifier():
@@ -62,6 +75,7 @@ def foreign_pipeline():
 
 ESTIMATORS = {
     "deep": deep_classifier,
+    "discriminant": discriminant_pipeline,
     "naive": naive_classifier,
     "pipeline": pipeline,
     "open set": open_set_classifier,

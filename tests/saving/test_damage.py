@@ -4,18 +4,21 @@ import copy
 import io
 import pickle
 import zipfile
+from dataclasses import replace
 from functools import reduce
 from operator import getitem
 
 import numpy as np
 import pytest
 
-from ffnb_sklearn import load
+from ffnb_sklearn import load, save
 from ffnb_sklearn.exceptions import ModelFileError
 from tests.campaigns.attack.models import DAMAGES, count_forged, damaged, flipped
 from tests.saving.model_files import (
     ESTIMATORS,
+    classifier,
     closed,
+    discriminant,
     load_bytes,
     opened,
     places,
@@ -23,8 +26,9 @@ from tests.saving.model_files import (
     saved,
     signed,
 )
+from tests.separated_classes import learned
 
-# Three files, seven kinds of damage, and these seeds are more than 300 damaged files.
+# The files, seven kinds of damage, and these seeds are more than 300 damaged files.
 SEEDS = range(15)
 
 
@@ -108,7 +112,7 @@ def test_model_of_arrays_that_do_not_belong_together_is_refused(original, tmp_pa
         index = reduce(getitem, path, content)
         array = arrays[index]
         forgeries = [array[None], array.astype("U9"), array.astype(int)]
-        if "moments" in path and "further_columns" not in path:
+        if "moments" in path:
             forgeries += [np.concatenate([array, array[..., :1]], axis=-1)]
         if array.size:
             forgeries += [np.where(array == array.flat[-1], bad, array) for bad in (np.nan, np.inf)]
@@ -127,7 +131,12 @@ FIELDS = {
     "task_classes": [{"tuple": []}, [], None],
     "moments": [{"tuple": []}, [], {"tuple": [None]}],
     "weight": [0.0, -1.0, float("nan"), "1", True],
-    "layer": [1.0, None],
+    "layer": [1.0, None, 0, 3, 2**70],
+    "trained": [None, 3, {"Layers": {"n_inputs": 6, "bands": {"tuple": []}}}, {"tuple": []}],
+    "owners": [None, {"tuple": [0, 1, 2, 3]}, {"array": 10**6}],
+    "layers": [None, 3, {"Layers": {"n_inputs": 6, "bands": {"tuple": []}}}],
+    "null_space_dims": [None, {"tuple": []}, {"tuple": [3]}],
+    "n_newest": [-1, 5, 1.0, None],
     "settings": [None, {"Settings": {}}, {"StandardScaler": {"parameters": {}, "fitted": {}}}],
     "drawn_band": [[], None, {}],
     "n_neurons": [10**9, -1, 8],
@@ -148,6 +157,62 @@ def test_field_of_another_type_or_size_is_refused(name, tmp_path):
         forged = copy.deepcopy(content)
         reduce(getitem, path[:-1], forged)[name] = value
         check_refused(closed(forged, arrays), tmp_path / "model.ffnb")
+
+
+# Names of arrays of the bands, changes of them, and what the error names.
+CHANGED_ARRAYS = {
+    "owners of later classes": ("owners", lambda owners: owners + 1, "owners"),
+    "owners that are negative": ("owners", lambda owners: owners - 2, "owners"),
+    "more owners": ("owners", lambda owners: np.append(owners, 0), "owners"),
+    "owners in a row": ("owners", lambda owners: owners[None], "owners"),
+    "weights of more inputs": ("weights", lambda rows: np.pad(rows, ((0, 0), (0, 1))), None),
+    "weights of more neurons": ("weights", lambda rows: np.pad(rows, ((0, 1), (0, 0))), None),
+    "mean of fewer neurons": ("mean", lambda mean: mean[1:], "moments of bands"),
+    "mean in a column": ("mean", lambda mean: mean[:, None], "moments of bands"),
+    "residual of more neurons": ("residual", lambda one: np.append(one, 0.0), "moments of bands"),
+    "negative residual": ("residual", lambda residual: residual - 1.0, "moments of bands"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGED_ARRAYS)
+def test_bands_that_do_not_belong_together_are_refused(change, tmp_path):
+    name, changed, part = CHANGED_ARRAYS[change]
+    content, arrays = opened(saved(ESTIMATORS["deep"](), tmp_path / "model.ffnb"))
+    record = "BandMoments" if part == "moments of bands" else "trained"
+    path = next(path for path in places(content) if path[-2:] == (name, "array") and record in path)
+    index = reduce(getitem, path, content)
+    arrays[index] = changed(arrays[index])
+    with pytest.raises(ModelFileError, match=part):
+        load_bytes(closed(content, arrays), tmp_path / "model.ffnb")
+
+
+def test_factor_in_bands_of_another_rank_is_refused(tmp_path):
+    content, arrays = opened(saved(ESTIMATORS["deep"](), tmp_path / "model.ffnb"))
+    path = next(path for path in places(content) if path[-2:] == ("BandMoments", "factor"))
+    for forged in ({"tuple": []}, 3, {"tuple": [{"array": 10**6}]}):
+        check_refused(closed(put(content, path, forged), arrays), tmp_path / "model.ffnb")
+    index = reduce(getitem, (*path, "tuple", 0, "array"), content)
+    arrays[index] = arrays[index][1:]
+    check_refused(closed(content, arrays), tmp_path / "model.ffnb")
+
+
+def test_bands_belong_to_the_classifier_with_bands_alone(tmp_path):
+    with_bands = learned(classifier(), [4, 1])
+    without_bands = learned(discriminant(), [4, 1])
+    trained = with_bands._state.model.trained
+    for model, changed in ((with_bands, None), (without_bands, trained)):
+        forged = replace(model._state.model, trained=changed)
+        model._state = replace(model._state, model=forged)
+        with pytest.raises(ValueError, match=f"trained must be that of {type(model).__name__}"):
+            save(model, tmp_path / "model.ffnb")
+
+
+def test_a_naive_network_belongs_to_the_naive_classifier_alone(tmp_path):
+    naive = ESTIMATORS["naive"]()
+    for model in (learned(classifier(), [4, 1]), learned(discriminant(), [4, 1])):
+        model._state = naive._state
+        with pytest.raises(ValueError, match=f"model must be that of {type(model).__name__}"):
+            save(model, tmp_path / "model.ffnb")
 
 
 def test_error_names_the_part(tmp_path):

@@ -246,7 +246,7 @@ def test_values_that_no_file_holds_are_not_saved(estimator, message, is_step, tm
 
 
 def test_numbers_of_any_size_are_kept(tmp_path):
-    model = learned(classifier(bands__batch_size=2**70), [0, 1])
+    model = learned(classifier(bands__batch_size=2**70, bands__batch_norm=True), [0, 1])
     save(model, tmp_path / "model.ffnb")
     loaded = load(tmp_path / "model.ffnb")
     assert loaded.bands.batch_size == 2**70

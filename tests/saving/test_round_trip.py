@@ -4,6 +4,7 @@ import io
 import pickle
 from dataclasses import replace
 from enum import Enum, IntEnum
+from functools import partial
 from inspect import signature
 from typing import Any, TypeVar, get_type_hints
 
@@ -29,6 +30,7 @@ from typing_extensions import TypeAliasType
 
 from ffnb_sklearn import (
     ContinualPipeline,
+    FFNBClassifier,
     IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
     SkeletonDescriptor,
@@ -43,12 +45,15 @@ from ffnb_sklearn.exceptions import ModelFileError
 from ffnb_sklearn.saving import _files
 from ffnb_sklearn.saving._classes import fits
 from ffnb_sklearn.saving._container import write_container
-from tests.saving.model_files import classifier, saved, scores
+from tests.saving.model_files import classifier, discriminant, saved, scores
 from tests.separated_classes import CODES, NAMES, X, learned
 
 SETTINGS = {
     "default": {},
-    "no bands": {"band_size": 0},
+    "no bands": {},
+    "no bands, pairs": {"classifier": "ovo", "shrinkage": 0.5, "epsilon": 0.1},
+    "no bands, exact": {"rank": None},
+    "no bands, few axes": {"rank": 2},
     "bands alone": {"shared_band_size": 0, "skip_connection": False, "band_size": 3},
     "three layers": {"n_layers": 3, "p": [2, 0.5, 0.9], "bands__activation": "tanh"},
     "random": {"bands__init": "random", "bands__activation": "sigmoid"},
@@ -57,14 +62,23 @@ SETTINGS = {
     "one against all": {"classifier": "ova", "covariance": "identity"},
     "exact": {"rank": None},
     "few axes": {"rank": 2},
-    "tuned": {"bands__max_epochs": 3},
+    "tuned": {"bands__max_epochs": 3, "bands__weight_decay": 0.1},
     "zero": {"bands__old_statistics": "zero", "bands__null_space": False, "bands__init": "mono"},
+    "as published": {"bands__max_epochs": 3, "bands__weight_decay": 0.1},
     "NumPy values": {
         "band_size": np.int64(2),
         "bands__gamma": np.float32(0.5),
         "verbose": np.False_,
     },
 }
+
+
+def unfitted(settings):
+    """Return an unfitted classifier with some of the settings above."""
+    make = discriminant if settings.startswith("no bands") else classifier
+    if settings == "as published":
+        make = partial(FFNBClassifier.as_published, random_state=0)
+    return make(**SETTINGS[settings])
 
 
 def round_trip(estimator, tmp_path, **keywords):
@@ -97,16 +111,18 @@ def check_equal(one, other):
     assert_array_equal(one.predict_proba(X), other.predict_proba(X))
 
 
+@pytest.mark.filterwarnings("ignore:Trained neurons keep a trace:UserWarning")
+@pytest.mark.filterwarnings("ignore:Merging is not exact:UserWarning")
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_classifier_goes_on_as_if_it_had_not_been_saved(settings, tmp_path):
-    model = learned(classifier(**SETTINGS[settings]), [4, 1], [6, 0])
+    model = learned(unfitted(settings), [4, 1], [6, 0])
     loaded = round_trip(model, tmp_path)
     check_equal(model, loaded)
 
-    others = [learned(classifier(**SETTINGS[settings]), [2, 7]) for _ in range(2)]
+    others = [learned(unfitted(settings), [2, 7]) for _ in range(2)]
     for one, other in zip((model, loaded), others, strict=True):
         learned(one, [3, 4]).forget([1])
-        if one.bands is None or not one.bands.batch_norm:
+        if settings != "batch norm":
             one.merge(other)
         learned(one, [1])
     check_equal(model, loaded)
@@ -129,7 +145,7 @@ def test_classifier_goes_on_as_if_it_had_not_been_saved(settings, tmp_path):
     ],
     ids=["int", "uint8", "float", "big-endian", "str", "object", "odd strings", "bool"],
 )
-@pytest.mark.parametrize("kind", [classifier, NaiveIncrementalClassifier])
+@pytest.mark.parametrize("kind", [classifier, discriminant, NaiveIncrementalClassifier])
 def test_labels_keep_their_kind(kind, labels, tmp_path):
     model = kind(random_state=0)
     learned(model, [0, 1], [2], y=labels)
@@ -152,7 +168,7 @@ def test_declared_classes_and_names_of_features_are_kept(tmp_path):
 
 
 @pytest.mark.parametrize("is_fitted", [False, True])
-@pytest.mark.parametrize("kind", [IncrementalDiscriminantAnalysis, NaiveIncrementalClassifier])
+@pytest.mark.parametrize("kind", [FFNBClassifier, discriminant, NaiveIncrementalClassifier])
 def test_random_state_goes_on_where_it_was(kind, is_fitted, tmp_path):
     model = kind(random_state=np.random.RandomState(3))
     model.random_state.standard_normal()
@@ -439,7 +455,7 @@ class Word(str):
 
 
 ACCEPTED = [
-    *({"band_size": False}, {"rank": True}, {"bands__gamma": True}, {"bands__max_epochs": True}),
+    *({"band_size": True}, {"rank": True}, {"bands__gamma": True}, {"bands__max_epochs": True}),
     *({"bands__batch_size": True, "bands__max_epochs": 1}, {"shrinkage": True}, {"epsilon": True}),
     *(
         {"n_layers": True, "p": True},
@@ -468,7 +484,9 @@ def test_numbers_and_strings_of_any_type_are_kept(parameters, tmp_path):
         assert loaded.get_params()[name] == value
     # The learned state holds plain values, which every file can hold.
     settings = model._state.model.settings
-    for value in (*vars(settings).values(), *vars(settings.descent).values(), *settings.p):
+    bands = model._state.model.trained.settings
+    values = (*vars(settings).values(), *vars(bands).values(), *vars(bands.descent).values())
+    for value in (*values, *bands.p):
         assert type(value) in (bool, int, float, str, tuple, type(None), Descent)
     check_equal(learned(model, [3]).set_params(**loaded.get_params()), learned(loaded, [3]))
 
@@ -481,7 +499,7 @@ def test_numbers_and_strings_of_any_type_are_kept(parameters, tmp_path):
 def test_numbers_of_any_type_are_kept_by_the_naive_classifier(parameters, tmp_path):
     parameters = {"max_epochs": 2, **parameters}
     model = learned(NaiveIncrementalClassifier(random_state=0, **parameters), [0, 1])
-    assert {type(band.activation) for band in model._state.model.features.bands} == {str}
+    assert {type(band.activation) for band in model._state.model.hidden.bands} == {str}
     assert_array_equal(round_trip(model, tmp_path).predict_proba(X), model.predict_proba(X))
 
 

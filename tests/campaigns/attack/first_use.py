@@ -32,6 +32,8 @@ from ffnb_sklearn.exceptions import ModelFileError
 from tests.saving.model_files import (
     classifier,
     closed,
+    discriminant,
+    discriminant_pipeline,
     load_bytes,
     open_set_classifier,
     opened,
@@ -74,7 +76,7 @@ def ran(*_, **__):
 
 
 def text_pipeline():
-    model = make_continual_pipeline(HashingVectorizer(n_features=4096), classifier())
+    model = make_continual_pipeline(HashingVectorizer(n_features=4096), discriminant())
     return model.partial_fit(["a parcel is late", "an invoice is due"], ["late", "due"])
 
 
@@ -107,14 +109,14 @@ _SEQUENCES = _RNG.random((4, 5, 6, 3))
 
 
 def word_pipeline():
-    model = make_continual_pipeline(TfidfVectorizer(), classifier())
+    model = make_continual_pipeline(TfidfVectorizer(), discriminant())
     return model.partial_fit(["a parcel is late", "an invoice is due"], ["late", "due"])
 
 
 def kept_words_pipeline():
     kept = FrozenEstimator(CountVectorizer().fit(["a parcel is late", "an invoice is due"]))
     model = make_continual_pipeline(
-        make_union(kept, make_pipeline(kept, MaxAbsScaler())), classifier()
+        make_union(kept, make_pipeline(kept, MaxAbsScaler())), discriminant()
     )
     return model.partial_fit(["a parcel is late", "an invoice is due"], ["late", "due"])
 
@@ -141,6 +143,7 @@ def samples(canary):
         (graph_pipeline, _ROWS),
         (skeleton_pipeline, _SEQUENCES),
         (pipeline, X),
+        (discriminant_pipeline, X),
         (open_set_classifier, X),
         *(skops_samples(paths) if find_spec("skops") else []),
     ]

@@ -39,8 +39,8 @@ VALUES = {
     "classifier": ["gaussian", "ovo", "ova"],
     "chunk_size": [3, 4096],
     "bands__old_statistics": ["gaussian", "zero"],
-    "bands__units": ["relative", "absolute"],
-    "bands__half_bias": [False, True],
+    "units": ["relative", "absolute"],
+    "half_bias": [False, True],
     "bands__left_out": [False, True],
     "bands__adaptive_rate": [False, True],
     "bands__max_epochs": [0, 1],
@@ -65,9 +65,23 @@ VALUES = {
     "refresh": [0.0, 0],
 }
 
+# Classifiers, each with parameters that only classifiers with bands have.
+CLASSIFIERS = {
+    IncrementalDiscriminantAnalysis: {},
+    FFNBClassifier: {"band_size": 1, "classes_per_task": None},
+    FFNBClassifier.as_published: {
+        "classes_per_task": None,
+        "units": "relative",
+        # The descent depends on the classifier that is solved.
+        "bands__max_epochs": 0,
+    },
+}
 
 # Values that no estimator may have together.
-ABSOLUTE_AUTO = {"epsilon": "auto", "bands__units": "absolute"}.items()
+ABSOLUTE_AUTO = {"epsilon": "auto", "units": "absolute"}.items()
+
+# Parameters of the next prediction that the bands of a task read too.
+OF_BANDS_TOO = ("classifier", "units", "half_bias")
 
 
 @dataclass
@@ -108,26 +122,29 @@ def _drawn(rng, name):
 
 def _change_one_model(rng, count, n_changes=10):
     """Fit a model with random parameters, and change ten of them, one after another."""
-    parameters = {
-        "band_size": 0,
-        "shared_band_size": 5,
-        "random_state": 0,
-        "device": "cpu",
-        "epsilon": 0.1,
-        "classifier": _drawn(rng, "classifier"),
-        "covariance": _drawn(rng, "covariance"),
-        "skip_connection": _drawn(rng, "skip_connection"),
-    }
-    has_scaler, has_bands = rng.random(2) < 0.5
-    model = IncrementalDiscriminantAnalysis().set_params(
-        **{**parameters, "band_size": int(has_bands)}
-    )
-    if has_scaler:
-        model = make_continual_pipeline(StandardScaler(), model)
+    parameters = {"shared_band_size": 5, "random_state": 0, "device": "cpu", "epsilon": 0.1}
+    parameters["classifier"] = _drawn(rng, "classifier")
+    make = list(CLASSIFIERS)[rng.integers(len(CLASSIFIERS))]
+    last = make(**parameters, **CLASSIFIERS[make])
+    if hasattr(last, "bands"):
+        last.set_params(
+            bands=last.bands or Bands(),
+            covariance=_drawn(rng, "covariance"),
+            skip_connection=_drawn(rng, "skip_connection"),
+        )
+    has_scaler = rng.random() < 0.5
+    model = make_continual_pipeline(StandardScaler(), last) if has_scaler else last
     model.fit(ROWS, LABELS)
-    for name in rng.choice([*VALUES], n_changes):
+    learned = _last(model).get_params()
+    names = [name for name in VALUES if name in learned]
+    for name in rng.choice(names, n_changes):
         model = _saved(model) if rng.random() < 0.1 else model
-        _change_one_parameter(model, name, _drawn(rng, name), count)
+        _change_one_parameter(model, learned, name, _drawn(rng, name), count)
+
+
+def _last(model):
+    """Return the classifier of a pipeline, or the classifier itself."""
+    return model[-1] if hasattr(model, "steps") else model
 
 
 def _saved(model):
@@ -137,19 +154,17 @@ def _saved(model):
         return load(Path(folder, "model.ffnb"))
 
 
-def _change_one_parameter(model, name, value, count):
-    """Change a parameter; note the change if its result is not that of its rule."""
-    last = model[-1] if hasattr(model, "steps") else model
-    last.set_params(bands=last.bands or Bands())
+def _change_one_parameter(model, learned, name, value, count):
+    """Change a parameter; note the change if its result is not that of its rule.
+
+    `learned` are the parameters with which the model has learned.
+    """
+    last = _last(model)
     parameters = last.get_params()
     old, before = parameters[name], model.decision_function(NEW)
-    if name == "band_size" and last.band_size == 0:
-        # Another value is refused, as those of the parameters that shape the state.
-        rule = FIXED
-    elif {**parameters, name: value}.items() >= ABSOLUTE_AUTO:
+    if {**parameters, name: value}.items() >= ABSOLUTE_AUTO:
         return
-    else:
-        rule = RULES[name]
+    rule = RULES[name]
     last.set_params(**{name: value})
     count.n_changes += 1
     after = model.decision_function(NEW)
@@ -166,14 +181,17 @@ def _change_one_parameter(model, name, value, count):
             if not str(error).startswith(name):
                 count.wrong.append(f"{name}={value!r} after {old!r}: {error}")
         last.set_params(**{name: old})
-    if rule == NEXT_PREDICTION and last.band_size == 0:
+    present = last.get_params()
+    has_old_bands = hasattr(last, "bands") and any(
+        present[one] != learned[one] for one in OF_BANDS_TOO if one in learned
+    )
+    if rule == NEXT_PREDICTION and not has_old_bands:
         # Parameters of learning are those with which the model has learned.
-        defaults, now = FFNBClassifier(bands=Bands()).get_params(), last.get_params()
-        learned = {one: defaults[one] for one in RULES}
-        present = {one: now[one] for one in RULES if RULES[one] != NEXT_LEARNING}
         fresh = clone(model)
-        fresh_last = fresh[-1] if hasattr(fresh, "steps") else fresh
-        fresh_last.set_params(**{**learned, **present, "band_size": 0})
+        for one in RULES:
+            if one in learned:
+                values = learned if RULES[one] == NEXT_LEARNING else present
+                _last(fresh).set_params(**{one: values[one]})
         expected = fresh.fit(ROWS, LABELS).decision_function(NEW)
         error = np.abs(after - expected).max() / max(1.0, np.abs(expected).max())
         # Chunks of other sizes round the moments differently.

@@ -5,7 +5,7 @@ import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 
 import pytest
 from sklearn.base import clone
@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from ffnb_sklearn import ContinualPipeline, NaiveIncrementalClassifier
 from ffnb_sklearn.exceptions import ConcurrentLearningError
-from tests.campaigns.faults.calls import NEW, OLD, Y, bands, fit, learn, naive
+from tests.campaigns.faults.calls import NEW, OLD, Y, bands, fit, learn, naive, plain
 from tests.campaigns.faults.campaign import state_of
 from tests.campaigns.faults.threads import (
     READ,
@@ -36,14 +36,21 @@ def test_predictions_during_learning_are_those_of_one_state(name):
     assert n_writes > 0
 
 
-# Shards train no bands, which the merged estimator has.
-MEETINGS = {*combinations_with_replacement(WRITES, 2)} - {("merge", "shards")}
+MEETINGS = sorted(combinations_with_replacement(WRITES, 2))
+# Shards train no bands.
+WITH_BANDS = [names for names in MEETINGS if "shards" not in names]
 
 
-@pytest.mark.parametrize("names", sorted(MEETINGS), ids="-".join)
-def test_of_two_calls_that_meet_one_is_refused_and_may_be_repeated(names):
+@pytest.mark.filterwarnings("ignore:Trained neurons keep a trace:UserWarning")
+@pytest.mark.filterwarnings("ignore:Merging is not exact:UserWarning")
+@pytest.mark.parametrize(
+    ("make", "names"),
+    [*product([plain], MEETINGS), *product([bands], WITH_BANDS)],
+    ids=lambda value: value.__name__ if callable(value) else "-".join(value),
+)
+def test_of_two_calls_that_meet_one_is_refused_and_may_be_repeated(make, names):
     writes = [WRITES[name] for name in names]
-    model = learn(bands() if "shards" in names else bands(), Y < 3)
+    model = learn(make(), Y < 3)
     alone = [deepcopy(model) for _ in writes]
     for write, one in zip(writes, alone, strict=True):
         write(one)
@@ -97,7 +104,7 @@ class Gate:
         return X
 
 
-@pytest.mark.parametrize("last", [bands, GaussianNB])
+@pytest.mark.parametrize("last", [bands, plain, GaussianNB])
 def test_a_pipeline_that_learns_refuses_other_calls(last):
     gate = Gate()
     steps = [("gate", FunctionTransformer(lambda rows: gate.pass_on(rows))), ("last", last())]
@@ -113,7 +120,7 @@ def test_a_pipeline_that_learns_refuses_other_calls(last):
                 learn(pipeline, Y == 3)
             with pytest.raises(ConcurrentLearningError):
                 fit(pipeline, NEW)
-            if last is bands:
+            if last is not GaussianNB:
                 with pytest.raises(ConcurrentLearningError):
                     pipeline.forget([0])
                 with pytest.raises(ConcurrentLearningError):

@@ -11,7 +11,6 @@ import numpy as np
 
 from ffnb_sklearn.exceptions import ConcurrentLearningError
 from tests.campaigns.faults.calls import (
-    OTHER,
     X,
     Y,
     bands,
@@ -20,8 +19,10 @@ from tests.campaigns.faults.calls import (
     forget_some,
     learn,
     learn_shards,
+    merge_other,
     open_set,
     pipeline,
+    plain,
 )
 
 READINGS = (
@@ -33,7 +34,7 @@ CYCLE = (
     lambda model: fit(model, Y < 2),
     lambda model: learn(model, Y == 2),
     lambda model: model.forget([1]),
-    lambda model: model.merge(OTHER),
+    merge_other,
     lambda model: model.rename({0: 9}),
 )
 
@@ -60,7 +61,8 @@ OPEN_SET_CYCLE = (
 
 # An estimator that knows nothing, and the calls of its writer.
 READ = {
-    "classifier": (bands, CYCLE),
+    "classifier": (plain, CYCLE),
+    "classifier with bands": (bands, CYCLE),
     "exact classifier": (exact, EXACT_CYCLE),
     "pipeline": (lambda: pipeline(bands()), PIPELINE_CYCLE),
     "open set": (open_set, OPEN_SET_CYCLE),
@@ -71,7 +73,7 @@ WRITES = {
     "fit": lambda model: fit(model, Y >= 1),
     "partial_fit": lambda model: learn(model, Y == 3),
     "forget": lambda model: model.forget([1]),
-    "merge": lambda model: model.merge(OTHER),
+    "merge": merge_other,
     "rename": lambda model: model.rename({2: 9}),
     "shards": learn_shards,
 }

@@ -8,13 +8,14 @@ import torch
 from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.bands.bound import forgetting_bound, open_axes
+from ffnb_sklearn.core.bands.trained import trained_of
 from ffnb_sklearn.core.class_moments import merge, moments_of
 from ffnb_sklearn.core.model import Task
 from tests.campaigns.numerics.exact import Classes, bound, moments, relative_error
 from tests.core.small_models import CPU, SETTINGS, learnt
 
 N_CLASSES, N_FEATURES, N_SAMPLES = 3, 4, 12
-INPUTS = replace(SETTINGS, p=(2,), shared_band_size=0)
+INPUTS = replace(SETTINGS, p=(2,), band_size=0, shared_band_size=0)
 BANDS = replace(INPUTS, p=(1,), band_size=1, skip_connection=False)
 
 
@@ -61,7 +62,7 @@ def bound_error(offset, scale, seed=0):
         Task(whole.X[some], whole.classes[some], whole.weights[some]) for some in (first, ~first)
     ]
     model = learnt(tasks, BANDS)
-    band, (axes,) = model.features.bands[-1], open_axes(model, CPU)
+    band, (axes,) = trained_of(model).layers.bands[-1], open_axes(model, CPU)
     old = np.concatenate([X for X, _ in parts[:2]])
     found = forgetting_bound(model, torch.as_tensor(old)).bound
     expected = bound(band.scale * band.weights, axes.kept.numpy(), old)

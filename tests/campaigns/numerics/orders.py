@@ -20,7 +20,6 @@ def _estimator(head, rank, n_neurons=60):
         classifier=head,
         rank=rank,
         scale=False,
-        band_size=0,
         shared_band_size=n_neurons,
         random_state=0,
     )

@@ -81,6 +81,7 @@ ESTIMATORS = {
     "gaussian": lambda: IncrementalDiscriminantAnalysis(**_SMALL),
     "ovo": lambda: IncrementalDiscriminantAnalysis(classifier="ovo", **_SMALL),
     "ova": lambda: IncrementalDiscriminantAnalysis(classifier="ova", **_SMALL),
+    "bands": lambda: FFNBClassifier(band_size=1, **_SMALL),
     "tuned": lambda: FFNBClassifier(band_size=1, bands=Bands(max_epochs=2), **_SMALL),
     "no neurons": lambda: IncrementalDiscriminantAnalysis(**{**_SMALL, "shared_band_size": 0}),
     "open set": lambda: OpenSetClassifier(IncrementalDiscriminantAnalysis(**_SMALL)),
