@@ -78,8 +78,8 @@ for language in ("cy", "de", "fi"):
 # %%
 # The classifiers
 # ---------------
-# ``IncrementalDiscriminantAnalysis`` makes no dense copy of all rows, and its result does not depend
-# on the order of the languages.
+# ``IncrementalDiscriminantAnalysis`` makes no dense copy of all rows, and its result does not
+# depend on the order of the languages.
 
 
 class StoreAll(ClassifierMixin, BaseEstimator):
