@@ -9,6 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ffnb_sklearn import (
     Bands,
+    FFNBClassifier,
     IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
     load,
@@ -46,15 +47,15 @@ CHANGES = {
     "covariance": [(head, "identity") for head in HEADS[:2]],
     "shrinkage": [*((head, 0.7) for head in HEADS[:2]), (NUMBERS[0], "auto")],
     "epsilon": [*((head, 5.0) for head in HEADS), (NUMBERS[0], "auto")],
-    "rank": [({"band_size": 0}, 1)],
+    "rank": [({}, 1)],
     "classifier": [(HEADS[0], "ovo"), (HEADS[1], "ova"), (HEADS[2], "gaussian")],
     "chunk_size": [({}, 7)],
     "bands__old_statistics": [(HEADS[1], "zero")],
-    "bands__units": [(head, "absolute") for head in NUMBERS],
-    "bands__half_bias": [(HEADS[1], False)],
+    "units": [(head, "absolute") for head in NUMBERS],
+    "half_bias": [(HEADS[1], False)],
     "bands__left_out": [({}, False)],
     "bands__adaptive_rate": [(DESCENT, False)],
-    "bands__max_epochs": [({**DESCENT, "bands__max_epochs": 0}, 3)],
+    "bands__max_epochs": [({}, 3)],
     "bands__learning_rate": [(DESCENT, 0.01)],
     "bands__momentum": [(DESCENT, 0.1)],
     "bands__weight_decay": [(DESCENT, 5.0)],
@@ -65,16 +66,31 @@ CHANGES = {
     "random_state": [({}, 1)],
     "verbose": [({}, 1)],
     "priors": [(head, {0: 1.0, 1: 5.0, 2: 1.0}) for head in HEADS],
-    "novelty": [({"band_size": 0}, True)],
-    "refresh": [({"band_size": 0}, 0.5)],
+    "novelty": [({}, True)],
+    "refresh": [({}, 0.5)],
 }
 # Parameters without effect on the scores.
 SILENT = {"chunk_size", "device", "classes_per_task", "verbose", "novelty", "refresh"}
 
 
-def model(**parameters):
-    defaults = {"band_size": 1, "shared_band_size": 8, "random_state": 0, "device": "cpu"}
-    return IncrementalDiscriminantAnalysis().set_params(**{**defaults, **parameters})
+SMALL = {"shared_band_size": 8, "random_state": 0, "device": "cpu"}
+SMALL_BANDS = {**SMALL, "band_size": 1, "classes_per_task": None}
+
+
+def discriminant(**parameters):
+    return IncrementalDiscriminantAnalysis(**{**SMALL, **parameters})
+
+
+def ffnb(**parameters):
+    return FFNBClassifier().set_params(**{**SMALL_BANDS, **parameters})
+
+
+def published(**parameters):
+    closed_form = {"units": "relative", "bands__max_epochs": 0}
+    return FFNBClassifier.as_published(**{**SMALL_BANDS, **closed_form, **parameters})
+
+
+BOTH = [discriminant, ffnb]
 
 
 def naive(**parameters):
@@ -83,9 +99,22 @@ def naive(**parameters):
     )
 
 
+def makers(name):
+    """Return the functions that make the estimators with a parameter."""
+    if name in discriminant().get_params():
+        return BOTH
+    return [ffnb] if name in ffnb(bands=Bands()).get_params() else [published]
+
+
 def changes(rule):
-    """Return (name, other values, change) of all parameters with a rule."""
-    return [(name, *one) for name, some in CHANGES.items() if RULES[name] == rule for one in some]
+    """Return (maker, name, other values, change) of all parameters with a rule."""
+    return [
+        (make, name, *one)
+        for name, some in CHANGES.items()
+        if RULES[name] == rule
+        for make in makers(name)
+        for one in some
+    ]
 
 
 def readings(one, rows=X):
@@ -97,8 +126,10 @@ def readings(one, rows=X):
 
 
 def test_every_parameter_has_a_rule_and_is_tested():
-    names = set(model(bands=Bands()).get_params()) - {"bands"}
+    names = set(published(bands=Bands()).get_params()) - {"bands"}
     assert names == set(RULES) == set(CHANGES)
+    assert set(ffnb(bands=Bands()).get_params()) - {"bands"} == names - {"units", "half_bias"}
+    assert set(discriminant().get_params()) <= names
     # Algorithm 1 alone has a patience, which every call that learns reads.
     names_of_naive = set(naive().get_params()) - {"patience"}
     assert names_of_naive <= {name.removeprefix("bands__") for name in names}
@@ -110,21 +141,23 @@ def test_every_parameter_has_a_rule_and_is_tested():
 
 @pytest.mark.parametrize("convert", [np.asarray, csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
-@pytest.mark.parametrize(("name", "others", "value"), changes(NEXT_PREDICTION))
+@pytest.mark.parametrize(("make", "name", "others", "value"), changes(NEXT_PREDICTION))
 def test_a_parameter_of_the_solution_takes_effect_at_the_next_prediction(
-    name, others, value, method, convert, tmp_path
+    make, name, others, value, method, convert, tmp_path
 ):
     rows = convert(X)
-    before = getattr(model(**others), method)(rows, Y)
-    expected = getattr(model(**{**others, name: value}), method)(rows, Y)
+    before = getattr(make(**others), method)(rows, Y)
     old = readings(before, rows)
     now = readings(before.set_params(**{name: value}), rows)
-    for reading, values in readings(expected, rows).items():
-        assert_allclose(now[reading], values, rtol=1e-9, atol=1e-9)
     if name not in SILENT:
         assert np.abs(now["decision_function"] - old["decision_function"]).max() > 1e-6
-    for attribute in ("shrinkage_", "epsilon_"):
-        assert getattr(before, attribute) == pytest.approx(getattr(expected, attribute))
+    # The bands of an estimator that learns with other units differ.
+    if name != "units":
+        expected = getattr(make(**{**others, name: value}), method)(rows, Y)
+        for reading, values in readings(expected, rows).items():
+            assert_allclose(now[reading], values, rtol=1e-9, atol=1e-9)
+        for attribute in ("shrinkage_", "epsilon_"):
+            assert getattr(before, attribute) == pytest.approx(getattr(expected, attribute))
     save(before, tmp_path / "model.ffnb")
     loaded = readings(load(tmp_path / "model.ffnb"), rows)
     for reading, values in now.items():
@@ -134,11 +167,12 @@ def test_a_parameter_of_the_solution_takes_effect_at_the_next_prediction(
 @pytest.mark.parametrize(
     "learn",
     [
-        lambda **head: make_continual_pipeline(StandardScaler(), model(**head)).fit(X, Y),
-        lambda **head: make_continual_pipeline(model(**head)).partial_fit(X, Y),
-        lambda **head: make_continual_pipeline(partial_fit_shards(model(**head), shards())),
+        lambda **head: make_continual_pipeline(StandardScaler(), discriminant(**head)).fit(X, Y),
+        lambda **head: make_continual_pipeline(discriminant(**head)).partial_fit(X, Y),
+        lambda **head: make_continual_pipeline(partial_fit_shards(discriminant(**head), shards())),
+        lambda **head: make_continual_pipeline(ffnb(**head)).partial_fit(X, Y),
     ],
-    ids=["pipeline fit", "pipeline partial_fit", "shards"],
+    ids=["pipeline fit", "pipeline partial_fit", "shards", "pipeline with bands"],
 )
 @pytest.mark.parametrize("head", ["gaussian", "ovo"])
 def test_it_does_so_however_the_samples_were_learned(learn, head):
@@ -154,8 +188,9 @@ def shards():
     return [dask.delayed((X[::2], Y[::2])), dask.delayed((X[1::2], Y[1::2]))]
 
 
-def test_a_solution_is_computed_once_for_each_change(monkeypatch):
-    one, solved = model().fit(X, Y), []
+@pytest.mark.parametrize("make", BOTH)
+def test_a_solution_is_computed_once_for_each_change(monkeypatch, make):
+    one, solved = make().fit(X, Y), []
     from ffnb_sklearn.core import prediction as core
 
     solve = core.solve
@@ -170,22 +205,24 @@ def test_a_solution_is_computed_once_for_each_change(monkeypatch):
 
 
 def test_models_whose_solutions_differ_are_merged():
-    first = model(rank=None).fit(X[OLD], Y[OLD])
-    second = model(rank=None, shrinkage=0.3, classifier="ova").fit(X[NEW], Y[NEW])
-    both = model(rank=None).fit(X, Y)
+    first = discriminant(rank=None).fit(X[OLD], Y[OLD])
+    second = discriminant(rank=None, shrinkage=0.3, classifier="ova").fit(X[NEW], Y[NEW])
+    both = discriminant(rank=None).fit(X, Y)
     assert_allclose(first.merge(second).predict_proba(X), both.predict_proba(X), atol=1e-9)
 
 
-def test_scores_and_thresholds_of_new_classes_are_those_of_the_last_call_that_learned():
-    one = model(novelty=True).fit(X, Y)
+@pytest.mark.parametrize("make", BOTH)
+def test_scores_and_thresholds_of_new_classes_are_those_of_the_last_call_that_learned(make):
+    one = make(novelty=True).fit(X, Y)
     scores, threshold = one.score_samples(X), one.novelty_threshold(0.1)
-    one.set_params(shrinkage=0.2, epsilon=3.0, covariance="identity")
+    one.set_params(shrinkage=0.2, epsilon=3.0, classifier="ova")
     assert_array_equal(one.score_samples(X), scores)
     assert one.novelty_threshold(0.1) == threshold
 
 
-def test_the_choice_is_known_once_the_classifier_is_solved():
-    one = model().fit(X, Y)
+@pytest.mark.parametrize("make", BOTH)
+def test_the_choice_is_known_once_the_classifier_is_solved(make):
+    one = make().fit(X, Y)
     for name in ("shrinkage_", "epsilon_"):
         with pytest.raises(AttributeError, match="exist after a prediction"):
             getattr(one, name)
@@ -197,8 +234,9 @@ def test_the_choice_is_known_once_the_classifier_is_solved():
     assert "shrinkage_" not in one.set_params(classifier="best")._repr_html_()
 
 
-def test_equal_parameters_give_the_same_solved_model():
-    clf = model(shrinkage=0.1).fit(X, Y)
+@pytest.mark.parametrize("make", BOTH)
+def test_equal_parameters_give_the_same_solved_model(make):
+    clf = make(shrinkage=0.1).fit(X, Y)
     learned = clf._state.model
     clf.set_params(shrinkage=0.5)
 
@@ -220,17 +258,16 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("make", [model, naive])
 @pytest.mark.parametrize(
-    ("name", "others", "value"),
-    [*changes(FIXED), ("band_size", {}, 0), ("band_size", {"band_size": 0}, 1)],
+    ("make", "name", "others", "value"),
+    [
+        *changes(FIXED),
+        *((naive, *change) for _, *change in changes(FIXED) if change[0] in naive().get_params()),
+    ],
 )
 def test_a_parameter_that_shapes_the_state_is_refused_by_the_next_call_that_learns(
     make, name, others, value
 ):
-    names = make().get_params()
-    if name not in names or not set(others) <= set(names) or (make is naive and "band" in name):
-        pytest.skip("is no such parameter")
     one = make(**others).fit(X, Y)
     old, before, state = readings(one), getattr(one, name), one._state
     one.set_params(**{name: value})
@@ -238,8 +275,7 @@ def test_a_parameter_that_shapes_the_state_is_refused_by_the_next_call_that_lear
         assert_array_equal(values, old[reading])
     message = rf"{name}\b.* cannot change between tasks"
     for call_name, call in CALLS.items():
-        # Shards train no bands.
-        if "shards" not in call_name or (make is model and not one.band_size):
+        if call_name == "partial_fit" or make is discriminant:
             with pytest.raises(ValueError, match=message):
                 call(one)
     assert one._state is state
@@ -249,21 +285,26 @@ def test_a_parameter_that_shapes_the_state_is_refused_by_the_next_call_that_lear
 
 @pytest.mark.parametrize("random_state", [None, np.random.RandomState(0)])
 def test_a_random_state_without_a_seed_is_not_compared(random_state):
-    one = model(random_state=random_state).partial_fit(X[OLD], Y[OLD])
+    one = discriminant(random_state=random_state).partial_fit(X[OLD], Y[OLD])
     one.predict(X)
     assert one.partial_fit(X[NEW], Y[NEW]).n_tasks_ == 2
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("shrinkage", 2.0), ("classifier", "best"), ("bands__units", "cm")]
+    ("make", "name", "value"),
+    [
+        (discriminant, "shrinkage", 2.0),
+        (discriminant, "classifier", "best"),
+        (ffnb, "shrinkage", 2.0),
+        (ffnb, "covariance", "best"),
+        (published, "units", "cm"),
+    ],
 )
-def test_an_invalid_value_is_refused_by_name_at_the_next_prediction(name, value):
-    one = model().fit(X, Y)
+def test_an_invalid_value_is_refused_by_name_at_the_next_prediction(make, name, value):
+    one = make().fit(X, Y)
     one.predict(X)
-    name_in_message = name.removeprefix("bands__")
-    with pytest.raises(
-        ValueError, match=f"The '{name_in_message}' parameter of IncrementalDiscriminantAnalysis"
-    ):
+    class_name = type(one).__name__
+    with pytest.raises(ValueError, match=f"The '{name}' parameter of {class_name}"):
         one.set_params(**{name: value}).predict(X)
 
 
@@ -271,17 +312,17 @@ def test_an_invalid_value_is_refused_by_name_at_the_next_prediction(name, value)
 
 
 def test_an_invalid_value_of_learning_is_refused_by_name_at_the_next_task():
-    one = model().partial_fit(X[OLD], Y[OLD])
+    one = ffnb().partial_fit(X[OLD], Y[OLD])
     old = one.set_params(bands__gamma=-1.0).predict_proba(X)
     with pytest.raises(ValueError, match="The 'gamma' parameter of Bands"):
         one.partial_fit(X[NEW], Y[NEW])
     assert_array_equal(one.predict_proba(X), old)
 
 
-@pytest.mark.parametrize(("name", "others", "value"), changes(NEXT_LEARNING))
-def test_a_parameter_of_learning_takes_effect_at_the_next_task(name, others, value, capsys):
-    same = model(**others).partial_fit(X[OLD], Y[OLD])
-    changed = model(**others).partial_fit(X[OLD], Y[OLD])
+@pytest.mark.parametrize(("make", "name", "others", "value"), changes(NEXT_LEARNING))
+def test_a_parameter_of_learning_takes_effect_at_the_next_task(make, name, others, value, capsys):
+    same = make(**others).partial_fit(X[OLD], Y[OLD])
+    changed = make(**others).partial_fit(X[OLD], Y[OLD])
     old = readings(same)
     changed.set_params(**{name: value})
     for reading, values in readings(changed).items():
