@@ -103,9 +103,9 @@ print("as without saving:", np.array_equal(clf.decision_function(X_test), unbrok
 # Deletion on request
 # -------------------
 # Ten pigs are sold, among them the pigs of the first week.
-# :meth:`~ffnb_sklearn.IncrementalDiscriminantAnalysis.forget` removes their statistics. Up to rounding, the model
-# then equals a model that has never learned them. Earlier copies of the file must be deleted as
-# well.
+# :meth:`~ffnb_sklearn.IncrementalDiscriminantAnalysis.forget` removes their statistics. Up to
+# rounding, the model then equals a model that has never learned them. Earlier copies of the file
+# must be deleted as well.
 
 sold = np.arange(1, 11)
 clf.forget(sold)

@@ -95,17 +95,18 @@ digits = [
     for labels in results["IncrementalDiscriminantAnalysis"].task_classes
 ]
 print("accuracy on all digits met so far, in %")
-print(f"{'new digits':<12}" + "".join(f"{name:>17}" for name in results))
-for task, name_of_task in enumerate(digits):
-    row = [100 * result.accuracies[task] for result in results.values()]
-    print(f"{name_of_task:<12}" + "".join(f"{accuracy:>17.1f}" for accuracy in row))
-
-summary = {
-    "final": [result.final_accuracy for result in results.values()],
-    "average": [result.average_incremental_accuracy for result in results.values()],
+print(f"{'new digits':<12}" + "  ".join(results))
+rows = {
+    name_of_task: [result.accuracies[task] for result in results.values()]
+    for task, name_of_task in enumerate(digits)
 }
-for name, row in summary.items():
-    print(f"{name:<12}" + "".join(f"{100 * accuracy:>17.1f}" for accuracy in row))
+rows["final"] = [result.final_accuracy for result in results.values()]
+rows["average"] = [result.average_incremental_accuracy for result in results.values()]
+for title, row in rows.items():
+    cells = [
+        f"{100 * accuracy:>{len(name)}.1f}" for name, accuracy in zip(results, row, strict=True)
+    ]
+    print(f"{title:<12}" + "  ".join(cells))
 
 # %%
 # The curves show the same numbers. Dashed lines belong to classifiers that store all images.
@@ -116,7 +117,7 @@ for name, result in results.items():
 for line in curves.get_lines()[3:]:
     line.set(linestyle="--", marker="", zorder=1)
 curves.set_ylim(0, 1.02)
-curves.legend(loc="center right", bbox_to_anchor=(1, 0.62), fontsize="small", frameon=False)
+curves.legend(loc="center right", bbox_to_anchor=(1, 0.71), fontsize="small", frameon=False)
 curves.set_title("Digits, two new classes per task")
 
 # %%

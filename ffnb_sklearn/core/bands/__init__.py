@@ -1,1 +1,1 @@
-"""Trained bands: nothing here runs with band_size=0."""
+"""Trained bands: all that `FFNBClassifier` adds to the core."""
