@@ -152,8 +152,8 @@ _END_TO_END = tuple(
         ("joint through the convolution", "end-to-end joint"),
     )
 )
-# The pairs of the paper on the inputs of its network.
-NO_LAYER = {"skip_connection": True}
+# The pairs of the paper on the inputs of its network, without any band.
+NO_LAYER = {"band_size": 0, "skip_connection": True}
 _DEFAULT = Row("default parameters", model="default", modes=(CLOSED,))
 _DEFAULT_JOINT = Row("joint, default parameters", model="default joint", modes=(CLOSED,))
 _P_VALUES = (15, 25, 30, 35, 45, 50, 55, 60, 75, 90, 105, 120)
