@@ -21,7 +21,7 @@ from benchmarks.lib.report import read_records
 from benchmarks.paper.data_sets import DEEP_P, held_out, load_splits, thin
 from benchmarks.paper.end_to_end import build_end_to_end, load_nodes
 from benchmarks.paper.softmax import SoftmaxOneVsAll
-from benchmarks.paper.tables import CLOSED
+from benchmarks.paper.tables import CLOSED, IDA
 from ffnb_sklearn import (
     FFNBClassifier,
     IncrementalDiscriminantAnalysis,
@@ -240,8 +240,8 @@ class Runner:
 
 
 def parameters_of(row, mode, quick=False):
-    """Return the parameters of a row in a mode; none for the default model."""
-    if row.model.startswith("default"):
+    """Return the parameters of a row in a mode; none for `IncrementalDiscriminantAnalysis`."""
+    if row.model.startswith(IDA):
         return {}
     epochs = 0 if mode == CLOSED else row.epochs or row.data_set.epochs
     epochs = min(epochs, QUICK_EPOCHS) if quick else epochs
@@ -251,7 +251,7 @@ def parameters_of(row, mode, quick=False):
 def build_model(row, mode, *, seed, device="cpu", quick=False):
     """Return the estimator of a row in a mode."""
     common = {"random_state": seed, "device": device}
-    if row.model.startswith("default"):
+    if row.model.startswith(IDA):
         return IncrementalDiscriminantAnalysis(**common)
     parameters = parameters_of(row, mode, quick)
     if parameters.get("band_size") == 0:
