@@ -67,7 +67,7 @@ RUNGS = (
     Rung("left-out responses", ("bands__left_out",)),
     Rung("wide features", features="gcn"),
     Rung("skip connection", ("skip_connection",)),
-    Rung("50 random neurons", changes={"shared_band_size": 50}),
+    Rung("shared band", ("shared_band_size",)),
     Rung("distances to Gaussians", ("classifier",)),
     Rung("all other defaults", tuple(n for n in DEFAULT if n not in NOT_OF_THE_MODEL)),
 )
