@@ -22,6 +22,7 @@ SCRIPTS = sorted(
 QUICK = {
     "heads.novelty": ("score_samples", ["--quick"]),
     "heads.rows_per_class": ("cosine to the mean", ["--quick"]),
+    "settings.bands": ("FFNB, bands__gamma=1.0", ["--quick", "--gammas", "1", "--hold-out"]),
     "settings.scaling": (
         "known constants",
         ["--groups", "scikit-learn", "--seeds", "0", "--methods", "slda", "--settings"],
