@@ -21,7 +21,7 @@ from benchmarks.lib.report import read_records
 from benchmarks.paper.data_sets import DEEP_P, held_out, load_splits, thin
 from benchmarks.paper.end_to_end import build_end_to_end, load_nodes
 from benchmarks.paper.softmax import SoftmaxOneVsAll
-from benchmarks.paper.tables import CLOSED, IDA
+from benchmarks.paper.tables import CLOSED, IDA, ONE_NEURON
 from ffnb_sklearn import (
     FFNBClassifier,
     IncrementalDiscriminantAnalysis,
@@ -39,6 +39,12 @@ QUICK_SAMPLES = 12, 10
 
 # The rows of closed forms have the settings of the descent, too, and joint models have p.
 IDLE = "These parameters have no effect"
+
+# Rows of these models have no parameters of the published model.
+OWN_MODELS = {
+    IDA: IncrementalDiscriminantAnalysis(),
+    ONE_NEURON: FFNBClassifier(band_size=1),
+}
 
 # Figures of a run that are one number each.
 NUMBERS = ("bound", "drift", "printed_bound", "seconds")
@@ -240,8 +246,8 @@ class Runner:
 
 
 def parameters_of(row, mode, quick=False):
-    """Return the parameters of a row in a mode; none for `IncrementalDiscriminantAnalysis`."""
-    if row.model.startswith(IDA):
+    """Return the parameters of a row in a mode; none for `OWN_MODELS`."""
+    if row.model.removesuffix(" joint") in OWN_MODELS:
         return {}
     epochs = 0 if mode == CLOSED else row.epochs or row.data_set.epochs
     epochs = min(epochs, QUICK_EPOCHS) if quick else epochs
@@ -251,8 +257,9 @@ def parameters_of(row, mode, quick=False):
 def build_model(row, mode, *, seed, device="cpu", quick=False):
     """Return the estimator of a row in a mode."""
     common = {"random_state": seed, "device": device}
-    if row.model.startswith(IDA):
-        return IncrementalDiscriminantAnalysis(**common)
+    own_model = OWN_MODELS.get(row.model.removesuffix(" joint"))
+    if own_model is not None:
+        return clone(own_model).set_params(**common)
     parameters = parameters_of(row, mode, quick)
     if parameters.get("band_size") == 0:
         known = PairsOfInputs().get_params()
