@@ -1,6 +1,6 @@
 """Compare features of several layers and views of one network, on CIFAR-100.
 
-The network was trained on the first fifty classes alone, or on ImageNet. Its features go to FFNB
+The network was trained on the first fifty classes alone, or on ImageNet. Its features go to IDA
 and to other heads: the first classes in one task, then a few per task (``50+5``). A network of
 ImageNet can be adapted to the classes that all streams have first. Extracted features are cached,
 chunk by chunk, and rows of the table that a .csv of ``--out`` holds are not measured again, so that
@@ -410,7 +410,7 @@ def parse(arguments):
     add = parser.add_argument
     add("--network", choices=[*SHAPES, "lite"], default="narrow", help="lite: EfficientNet-Lite0")
     add("--features", nargs="+", help="default: all of the network")
-    add("--methods", nargs="*", choices=METHODS, default=["ffnb"], help="none: extract only")
+    add("--methods", nargs="*", choices=METHODS, default=["ida"], help="none: extract only")
     add("--streams", nargs="+", default=["50+5"], help="classes of the first and of later tasks")
     add("--seeds", nargs="+", type=int, default=[0])
     add("--weights", type=Path, help="of a ConvNet; default: cifar100_backbone.pt of --data")
@@ -419,7 +419,7 @@ def parse(arguments):
     add("--scored-per-class", type=int, help="test images until the last task; default: all 100")
     add("--cache", type=Path, default=Path("out") / "layers")
     add("--save", type=Path, help=".npz for the features, which benchmarks.paper.paper reads")
-    add("--device", default="cpu", help="device for the network and FFNB")
+    add("--device", default="cpu", help="device for the network, IDA and FFNB")
     add("--mixed-precision", action="store_true", help="extract partly in bfloat16")
     options = parser.parse_args(arguments)
     options.weights = options.weights or options.data / "cifar100_backbone.pt"

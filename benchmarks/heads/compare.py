@@ -1,11 +1,12 @@
 """Compare classifiers on many data sets: accuracy, log-loss, state, and seconds.
 
-Tasks of new classes are streamed through FFNB and the heads of other papers; joint methods see all
-rows at once and store what they need of them. The first method is the reference of the others.
+Tasks of new classes are streamed through `IncrementalDiscriminantAnalysis` (IDA), `FFNBClassifier`
+(FFNB) and the heads of other papers; joint methods see all rows at once and store what they need of
+them. The first method is the reference of the others.
 
     python -m benchmarks.heads.compare --sets study public more --tables FOLDER
-    python -m benchmarks.heads.compare --sets features --methods ffnb slda fecam ranpac klda svm
-    python -m benchmarks.heads.compare --sets wine --settings "rank=16" "shared_band_size=0"
+    python -m benchmarks.heads.compare --sets features --methods ida ffnb slda fecam ranpac klda svm
+    python -m benchmarks.heads.compare --sets wine --settings "rank=16" "band_size=1, p=0.9"
     python -m benchmarks.heads.compare --sets study --against old.csv --out new.csv
     python -m benchmarks.heads.compare --features mine.npz --classes-per-task 10
     python -m benchmarks.heads.compare --features X.npy y.npy --method "mymodule:MyClassifier(C=2)"
@@ -47,7 +48,7 @@ from benchmarks.lib.report import (
 from benchmarks.lib.sets import GROUPS, Problem, hold_out, load_group, own_rows
 from ffnb_sklearn import class_incremental_tasks
 
-DEFAULT_METHODS = ["ffnb", "ffnb-2000", "slda", "fecam", "ranpac-fixed", "klda", "lda", "svm"]
+DEFAULT_METHODS = ["ida", "ffnb", "ida-2000", "slda", "fecam", "ranpac-fixed", "klda", "lda", "svm"]
 
 # Figures of a run: percent, percent, nats, share, percent, megabytes, and seconds.
 KEYS = ("group", "set", "split", "seed", "class_order", "method")
@@ -141,7 +142,7 @@ def probability_figures(estimator, split):
     """Return log-loss with equal weights of the classes and calibration error, nan for none."""
     if not hasattr(estimator, "predict_proba"):
         return {"log_loss": np.nan, "calibration": np.nan}
-    # Probabilities of exactly zero are given the benefit of the doubt, as FFNB's are never zero.
+    # Probabilities of exactly zero are given the benefit of the doubt: ours are never zero.
     probabilities = np.maximum(estimator.predict_proba(split.X_test), 1e-280)
     weights = compute_sample_weight("balanced", split.y_test)
     columns = np.searchsorted(estimator.classes_, split.y_test)
@@ -421,7 +422,7 @@ def parse(arguments):
     add("--sets", nargs="+", help="groups and sets; default: study")
     add("--tables", type=Path, help="folder of GROUP.npz files; default: that of --data")
     add("--methods", nargs="*", choices=list(METHODS), default=DEFAULT_METHODS)
-    add("--settings", nargs="+", default=[], help='FFNB with other values: "rank=16"')
+    add("--settings", nargs="+", default=[], help='IDA or FFNB with other values: "rank=16"')
     add("--method", nargs="+", default=[], help='own estimators: "module:Class(name=value)"')
     add("--seeds", nargs="+", type=int, default=[0, 1, 2])
     add("--class-order", type=class_order, default="sorted", help="sorted, random, or a seed")
@@ -434,7 +435,7 @@ def parse(arguments):
     add("--classes-per-task", type=int, default=1, help="only for --features")
     add("--first-task-classes", type=int, help="only for --features")
     add("--width", type=int, help="random neurons of RanPAC, KLDA, AnaCP, instead of the set's")
-    add("--device", default="cpu", help="device for FFNB")
+    add("--device", default="cpu", help="device for IDA and FFNB")
     add("--plots", type=Path, help="folder of the charts of accuracy against megabytes and seconds")
     add("--title", default="Beside other classifiers", help="of the page")
     options = parser.parse_args(arguments)

@@ -34,7 +34,7 @@ KLDA_ALPHA = 1000.0
 
 @dataclass(frozen=True)
 class Context:
-    """Seed, width of the heads that lift the rows, device of FFNB, and order of the classes.
+    """Seed, width of the heads that lift the rows, device of IDA and FFNB, order of the classes.
 
     `class_order` is "sorted", "random", which draws by the seed, or a seed of its own.
     """
@@ -97,19 +97,41 @@ class JointSVM(ClassifierMixin, BaseEstimator):
         return X, y
 
 
-def _ffnb(label, note, **parameters):
+def our_classifier(parameters):
+    """Return our classifier with some parameters, and the name of its rows.
+
+    It is an `FFNBClassifier` if a parameter is one of the bands, and otherwise an
+    `IncrementalDiscriminantAnalysis`.
+
+    Raises
+    ------
+    ValueError
+        If none of them has such a parameter.
+    """
+    for name, estimator in (
+        ("IDA", IncrementalDiscriminantAnalysis()),
+        ("FFNB", FFNBClassifier(bands=Bands())),
+    ):
+        if parameters.keys() <= estimator.get_params().keys():
+            words = [f"{key}={value!r}" for key, value in parameters.items()]
+            return ", ".join([name, *words]), estimator.set_params(**parameters)
+    raise ValueError(
+        "a setting names parameters of IncrementalDiscriminantAnalysis or FFNBClassifier; got "
+        f"{', '.join(parameters)}"
+    )
+
+
+def _ours(label, estimator, note=""):
+    """One of our classifiers."""
+
     def build(context):
-        return IncrementalDiscriminantAnalysis().set_params(
-            **parameters, random_state=context.seed, device=context.device
-        )
+        return clone(estimator).set_params(random_state=context.seed, device=context.device)
 
     return Method(label, build, note)
 
 
-def _published(context):
-    return FFNBClassifier.as_published(
-        p=0.95, bands__max_epochs=0, random_state=context.seed, device=context.device
-    )
+def _ida(label, note, **parameters):
+    return _ours(label, IncrementalDiscriminantAnalysis(**parameters), note)
 
 
 def _joint(label, make, note, *, scaled=False, seeded=False, keeps_rows=False):
@@ -124,21 +146,28 @@ def _joint(label, make, note, *, scaled=False, seeded=False, keeps_rows=False):
 
 
 METHODS = {
-    "ffnb": _ffnb("FFNB", "default parameters"),
-    "ffnb-2000": _ffnb("FFNB, 2000 neurons", "shared_band_size=2000", shared_band_size=2000),
-    "ffnb-ovo": _ffnb("FFNB, pairs", "classifier='ovo'", classifier="ovo"),
-    "ffnb-ova": _ffnb("FFNB, one-vs-all", "classifier='ova'", classifier="ova"),
-    "ffnb-bare": _ffnb(
-        "FFNB, no neurons",
-        "shared_band_size=0: the inputs alone",
-        band_size=0,
-        shared_band_size=0,
+    "ida": _ida("IDA", "IncrementalDiscriminantAnalysis, default parameters"),
+    "ffnb": _ours("FFNB", FFNBClassifier(), "FFNBClassifier, default parameters"),
+    # The default of the version that measured the pages of several layers.
+    "ffnb-1": _ours(
+        "FFNB, band_size=1", FFNBClassifier(band_size=1), "one trained neuron per class"
     ),
-    "ffnb-empirical": _ffnb(
-        "FFNB, empirical priors", "classes as frequent as they were", priors="empirical"
+    "ffnb-1-2000": _ours(
+        "FFNB, band_size=1, 2000 neurons",
+        FFNBClassifier(band_size=1, shared_band_size=2000),
+        "one trained neuron per class; shared_band_size=2000",
     ),
-    "published": Method(
-        "FFNB, as published", _published, "as_published(p=0.95, max_epochs=0): the closed form"
+    "ida-2000": _ida("IDA, 2000 neurons", "shared_band_size=2000", shared_band_size=2000),
+    "ida-ovo": _ida("IDA, pairs", "classifier='ovo'", classifier="ovo"),
+    "ida-ova": _ida("IDA, one-vs-all", "classifier='ova'", classifier="ova"),
+    "ida-bare": _ida("IDA, no neurons", "shared_band_size=0: the inputs alone", shared_band_size=0),
+    "ida-empirical": _ida(
+        "IDA, empirical priors", "classes as frequent as they were", priors="empirical"
+    ),
+    "published": _ours(
+        "FFNB, as published",
+        FFNBClassifier.as_published(p=0.95, bands__max_epochs=0),
+        "as_published(p=0.95, max_epochs=0): the closed form",
     ),
     "ncm": Method("nearest class mean", lambda c: NearestClassMean(), "no setting"),
     "slda": Method("SLDA", lambda c: StreamingLDA(), "published shrinkage 1e-4 to the identity"),
@@ -210,7 +239,7 @@ METHODS = {
 
 
 def setting(text):
-    """Return the method of FFNB with other parameters, such as ``"rank=16, shrinkage=0.5"``.
+    """Return the method of our classifier with parameters such as ``"rank=16, shrinkage=0.5"``.
 
     Raises
     ------
@@ -222,12 +251,10 @@ def setting(text):
         parameters = {one.arg: ast.literal_eval(one.value) for one in call.keywords}
     except (SyntaxError, ValueError, AttributeError):
         raise ValueError(f"a setting is a list of name=value; got {text!r}") from None
-    unknown = parameters.keys() - FFNBClassifier(bands=Bands()).get_params().keys()
-    if call.args or not parameters or unknown:
-        raise ValueError(
-            f"a setting names parameters of IncrementalDiscriminantAnalysis; got {text!r}"
-        )
-    return _ffnb(f"FFNB, {text}", text, **parameters)
+    if call.args or not parameters:
+        raise ValueError(f"a setting is a list of name=value; got {text!r}")
+    label, estimator = our_classifier(parameters)
+    return _ours(label, estimator, type(estimator).__name__)
 
 
 def own_method(text):

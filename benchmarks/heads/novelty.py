@@ -1,6 +1,6 @@
 """Measure how well samples of unseen classes are told from those of the classes learned.
 
-`score_samples` of FFNB and the two scores that it combines are compared with scores that need all
+`score_samples` and the two scores that it combines are compared with scores that need all
 training rows at once: Mahalanobis distances with a pooled covariance, relative Mahalanobis
 distances, and the distance to the k-th neighbour. Text embeddings are measured if ``wordllama`` is
 installed, and further feature files, such as rows of glyphs, if they are given.
@@ -42,7 +42,7 @@ _ROWS = (3, 10, 300, None)
 
 SETS = ("digits", "pendigits", "satimage", "segment", "cifar", "fpha", "sbu")
 PACKAGES = ("numpy", "scipy", "sklearn", "torch", "sympy", "networkx")
-FFNB_SCORES = ("score_samples", "relative distance", "largest probability")
+OUR_SCORES = ("score_samples", "relative distance", "largest probability")
 MEASURES = {
     "auroc": "Area under the ROC curve",
     "fpr": "Unseen rows accepted where 95 % of the rows of learned classes are",
@@ -51,7 +51,7 @@ MEASURES = {
 
 
 def ffnb_scores(clf, X_new):
-    """Return the scores of FFNB: `score_samples`, and the two scores that it combines."""
+    """Return our scores: `score_samples`, and the two scores that it combines."""
     return {
         "score_samples": clf.score_samples(X_new),
         "relative distance": _relative_distances(clf, X_new),
@@ -222,14 +222,14 @@ def run(options):
 def report(records, environment):
     """Return the means over the cases of each set as Markdown."""
     names = list(dict.fromkeys(record["set"] for record in records))
-    scores = [*FFNB_SCORES, *PEERS]
+    scores = [*OUR_SCORES, *PEERS]
     notes = [
         "means over the cases of a set: each fifth of its classes (at least one) is unseen once; "
         "CIFAR-100: the 50 classes that trained the network, and 40 others, each against ten",
         f"random_state=0; at most {_MOST_ROWS} test rows per case; neighbour {_K} or a tenth of "
         "the smallest class",
         "the relative distance is `score_samples` without the norm of the probabilities; all "
-        "open-set curves use the labels that FFNB predicts",
+        "open-set curves use the labels that IDA predicts",
     ]
     parts = []
     for measure_name, title in MEASURES.items():
@@ -253,12 +253,12 @@ def report(records, environment):
     for name in names:
         for n_rows in (3, 10):
             cells = [
-                _mean(records, "auroc", set=name, score=score, rows=n_rows) for score in FFNB_SCORES
+                _mean(records, "auroc", set=name, score=score, rows=n_rows) for score in OUR_SCORES
             ]
             if "-" not in cells:
                 rows.append([name, n_rows, *cells])
     title = "## Area under the ROC curve after few rows per class"
-    parts.append([title, "", *table(["set", "rows", *FFNB_SCORES], rows)])
+    parts.append([title, "", *table(["set", "rows", *OUR_SCORES], rows)])
     return page("Samples of unseen classes", environment, notes, *parts)
 
 

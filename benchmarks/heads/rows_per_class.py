@@ -18,14 +18,15 @@ from ffnb_sklearn.baselines import NearestClassMean
 SETS = {"cifar": "CIFAR-100", "fpha": "FPHA", "digits": "digits"}
 
 
-def ffnb(X, y, X_test, settings, seed):
-    """Labels by FFNB."""
-    return IncrementalDiscriminantAnalysis(random_state=seed, **settings).fit(X, y).predict(X_test)
+def ida(X, y, X_test, settings, seed):
+    """Labels by `IncrementalDiscriminantAnalysis`."""
+    clf = IncrementalDiscriminantAnalysis(random_state=seed, **settings)
+    return clf.fit(X, y).predict(X_test)
 
 
 def pooled(X, y, X_test, settings, seed):
-    """Labels by FFNB with one covariance for all classes."""
-    return ffnb(X, y, X_test, settings | {"shrinkage": 1.0}, seed)
+    """Labels by one covariance for all classes."""
+    return ida(X, y, X_test, settings | {"shrinkage": 1.0}, seed)
 
 
 def nearest_mean(X, y, X_test, settings, seed):
@@ -43,8 +44,8 @@ def cosine(X, y, X_test, settings, seed):
 
 
 CLASSIFIERS = {
-    "FFNB": ffnb,
-    "FFNB, shrinkage=1": pooled,
+    "IDA": ida,
+    "IDA, shrinkage=1": pooled,
     "nearest mean": nearest_mean,
     "cosine to the mean": cosine,
 }
@@ -86,10 +87,11 @@ def run(options):
 
 def report(records, options, environment):
     """Return the mean accuracies and their deviations in Markdown, a row per set and classifier."""
+    clf = IncrementalDiscriminantAnalysis(**read_settings(options.settings))
     notes = [
         "accuracy in percent: mean and standard deviation over the draws of the training rows, "
         f"seeds {', '.join(map(str, options.seeds))}",
-        f"FFNB: {IncrementalDiscriminantAnalysis(**read_settings(options.settings))}, random_state is the seed",
+        f"IDA: {clf}, random_state is the seed",
         "CIFAR-100: 256 features of a ResNet; FPHA: 528 skeleton features, all its 11 to 17 rows "
         "a class in the column of 20 rows; digits: 64 pixels",
     ]
@@ -120,7 +122,7 @@ def read_options(arguments):
     add("--sets", nargs="+", choices=list(SETS), default=list(SETS))
     add("--rows", nargs="+", type=int, default=[1, 2, 5, 20, 100], help="ascending")
     add("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
-    add("--settings", default="", help="of FFNB, such as shared_band_size=0")
+    add("--settings", default="", help="of IDA, such as shared_band_size=0")
     options = parser.parse_args(arguments)
     if options.quick:
         parser.set_defaults(sets=["digits"], rows=[1, 2], seeds=[0, 1])

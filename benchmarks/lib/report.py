@@ -22,7 +22,7 @@ from benchmarks.lib.data import default_folder
 
 
 def environment_lines(device="cpu"):
-    """List the command, versions, processor and threads; `device` is that of FFNB alone."""
+    """List the command, versions, processor and threads; `device` is that of FFNB and IDA."""
     versions = {
         "Python": platform.python_version(),
         "ffnb_sklearn": ffnb_sklearn.__version__,
@@ -38,7 +38,7 @@ def environment_lines(device="cpu"):
         "- versions: " + ", ".join(f"{name} {value}" for name, value in versions.items()),
         f"- processor: {_processor()}, {os.cpu_count()} cores; threads: {', '.join(blas)}, "
         f"torch {torch.get_num_threads()}",
-        f"- device: {device} for FFNB ({_device_name(device)}), CPU for all others",
+        f"- device: {device} for FFNB and IDA ({_device_name(device)}), CPU for all others",
     ]
 
 
@@ -61,7 +61,7 @@ def command_line(doc, *, rows="single runs", quick=None, data=False, threads=Tru
 
 
 def read_settings(text):
-    """Read parameters of FFNB such as ``refresh=.1,rank=None``; an empty text is the default."""
+    """Read parameters such as ``refresh=.1,rank=None``; an empty text names none."""
     settings = {}
     for pair in filter(None, text.split(",")):
         name, value = pair.split("=")

@@ -25,7 +25,7 @@ from benchmarks.lib.data import Split, default_folder
 from benchmarks.paper.data_sets import FEATURES, FPHA, FPHA_BY_CLASS, SBU, PooledGCN
 from benchmarks.paper.data_sets import _read_skeletons as read_skeletons
 from ffnb_sklearn import evaluate_stream
-from ffnb_sklearn._base.settings import descent_of
+from ffnb_sklearn._base.band_settings import descent_of
 from ffnb_sklearn.core.bands.tuning.descent import MomentumSteps, multi_class_hinge
 from ffnb_sklearn.core.bands.tuning.naive import (
     append_parameters,

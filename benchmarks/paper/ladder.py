@@ -26,7 +26,12 @@ from benchmarks.paper.report import MODES, finals, settings, spread
 from benchmarks.paper.tables import CLOSED, TRAINED, Row
 from ffnb_sklearn import Bands, FFNBClassifier
 
-DEFAULT = FFNBClassifier(bands=Bands()).get_params()
+DEFAULT = {
+    **FFNBClassifier(bands=Bands()).get_params(),
+    # The default has these values and no such parameters.
+    "units": "relative",
+    "half_bias": True,
+}
 
 # Parameters of an estimator that are no part of the model.
 NOT_OF_THE_MODEL = {"bands", "random_state", "device", "verbose", "classes_per_task"}
@@ -49,10 +54,12 @@ class Rung:
 
 START = Rung("as_published", features="gcn-narrow")
 RUNGS = (
-    Rung("printed bias, without the factor 1/2", changes={"bands__half_bias": False}, kept=False),
+    Rung("printed bias, without the factor 1/2", changes={"half_bias": False}, kept=False),
     START,
     Rung(
-        "relative units, gamma and rate", ("bands__units", "bands__gamma", "bands__learning_rate")
+        "relative units, gamma and rate",
+        ("units", "bands__learning_rate"),
+        changes={"bands__gamma": 0.1},
     ),
     Rung("ridge from the moments", ("epsilon",)),
     Rung("shrinkage", ("shrinkage",)),

@@ -21,7 +21,7 @@ from benchmarks.lib.report import read_records
 from benchmarks.paper.data_sets import DEEP_P, held_out, load_splits, thin
 from benchmarks.paper.end_to_end import build_end_to_end, load_nodes
 from benchmarks.paper.softmax import SoftmaxOneVsAll
-from benchmarks.paper.tables import CLOSED
+from benchmarks.paper.tables import CLOSED, IDA, ONE_NEURON
 from ffnb_sklearn import (
     FFNBClassifier,
     IncrementalDiscriminantAnalysis,
@@ -37,11 +37,44 @@ QUICK_ROWS = 6
 QUICK_EPOCHS = 2
 QUICK_SAMPLES = 12, 10
 
+# The rows of closed forms have the settings of the descent, too, and joint models have p.
+IDLE = "These parameters have no effect"
+
+# Rows of these models have no parameters of the published model.
+OWN_MODELS = {
+    IDA: IncrementalDiscriminantAnalysis(),
+    ONE_NEURON: FFNBClassifier(band_size=1),
+}
+
 # Figures of a run that are one number each.
 NUMBERS = ("bound", "drift", "printed_bound", "seconds")
 
 # A run is told apart by these columns of its record.
 KEY = ("stream", "features", "pretraining", "model", "changes", "split", "seed")
+
+
+class PairsOfInputs(IncrementalDiscriminantAnalysis):
+    """The classifier of the paper on the inputs of its network, without any band.
+
+    Parameters
+    ----------
+    epsilon : float, default=0.01
+        Absolute ridge, as in the published model.
+    rank, device, random_state
+        As in `IncrementalDiscriminantAnalysis`.
+    """
+
+    def __init__(self, *, epsilon=0.01, rank=None, device="auto", random_state=None):
+        super().__init__(
+            shared_band_size=0,
+            classifier="ovo",
+            shrinkage=0.0,
+            epsilon=epsilon,
+            rank=rank,
+            device=device,
+            random_state=random_state,
+        )
+        self.units = "absolute"
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +227,8 @@ class Runner:
             features += f", {data_set.rows_per_class} rows per class"
         if row.held_out:
             split += ", held-out training rows"
-        published = FFNBClassifier.as_published().get_params()
+        # With its options of the bands by name.
+        published = FFNBClassifier.as_published(bands__max_epochs=250).get_params()
         given = sorted(parameters_of(row, mode, self.plan.quick).items())
         changes = ", ".join(f"{k}={value!r}" for k, value in given if value != published[k])
         return stream, features, str(row.pretraining), row.model, changes, split, str(seed)
@@ -212,8 +246,8 @@ class Runner:
 
 
 def parameters_of(row, mode, quick=False):
-    """Return the parameters of a row in a mode; none for the default model."""
-    if row.model.startswith("default"):
+    """Return the parameters of a row in a mode; none for `OWN_MODELS`."""
+    if row.model.removesuffix(" joint") in OWN_MODELS:
         return {}
     epochs = 0 if mode == CLOSED else row.epochs or row.data_set.epochs
     epochs = min(epochs, QUICK_EPOCHS) if quick else epochs
@@ -223,9 +257,15 @@ def parameters_of(row, mode, quick=False):
 def build_model(row, mode, *, seed, device="cpu", quick=False):
     """Return the estimator of a row in a mode."""
     common = {"random_state": seed, "device": device}
-    if row.model.startswith("default"):
-        return IncrementalDiscriminantAnalysis().set_params(**common)
-    model = FFNBClassifier.as_published(**parameters_of(row, mode, quick), **common)
+    own_model = OWN_MODELS.get(row.model.removesuffix(" joint"))
+    if own_model is not None:
+        return clone(own_model).set_params(**common)
+    parameters = parameters_of(row, mode, quick)
+    if parameters.get("band_size") == 0:
+        known = PairsOfInputs().get_params()
+        given = {name: value for name, value in parameters.items() if name in known}
+        return PairsOfInputs(**given, **common)
+    model = FFNBClassifier.as_published(**parameters, **common)
     if model.n_layers > 1 and isinstance(model.p, Integral):
         # Layers above the first are too narrow for the printed number.
         model.set_params(p=(model.p, *[DEEP_P] * (model.n_layers - 1)))
@@ -298,6 +338,7 @@ def _stream(model, row, split):
     with warnings.catch_warnings():
         # Few samples, of --quick, have nothing left beside the axes that are kept.
         warnings.simplefilter("ignore", EmptyNullSpaceWarning)
+        warnings.filterwarnings("ignore", IDLE)
         result = evaluate_stream(
             Logged(model), split.X, split.y, split.X_test, split.y_test, **options
         )
@@ -310,7 +351,7 @@ def _stream(model, row, split):
     )
     # The paper prints bounds on skeletons alone, and no bound holds without bands.
     is_printed = data_set.name != "cifar" and row.model == "paper"
-    if not is_printed or not model.band_size or model.bands.batch_norm:
+    if not is_printed or isinstance(model, PairsOfInputs) or model.bands.batch_norm:
         return run
     newest = class_incremental_tasks(split.y, **options)[-1]
     X_previous = np.delete(split.X, newest, axis=0)
@@ -325,11 +366,20 @@ def _stream(model, row, split):
 
 def _fit_jointly(model, row, split):
     """Let a model learn all classes at once: figures after the last report are all there are."""
-    model.fit(split.X, split.y)
+    if isinstance(model, FFNBClassifier):
+        model.set_params(classes_per_task=None)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", IDLE)
+        model.fit(split.X, split.y)
     accuracies = np.full(row.data_set.n_reports, np.nan)
     accuracies[-1] = model.score(split.X_test, split.y_test)
-    sizes, epochs = [model.n_parameters_], [model.n_iter_]
+    sizes, epochs = [model.n_parameters_], [epochs_of(model)]
     return Run(accuracies, np.empty((0, 0)), np.array(sizes), np.array(epochs))
+
+
+def epochs_of(model):
+    """Return the number of epochs of the last task; 0 for a model without bands."""
+    return getattr(model, "n_iter_", 0)
 
 
 class Logged(BaseEstimator):
@@ -346,7 +396,7 @@ class Logged(BaseEstimator):
         self.previous_ = copy(self.estimator_)
         self.estimator_.partial_fit(X, y)
         self.sizes_.append(self.estimator_.n_parameters_)
-        self.epochs_.append(self.estimator_.n_iter_)
+        self.epochs_.append(epochs_of(self.estimator_))
         return self
 
     def predict(self, X):

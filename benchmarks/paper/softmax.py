@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from ffnb_sklearn import Bands
-from ffnb_sklearn._base.settings import descent_of
+from ffnb_sklearn._base.band_settings import bands_of, descent_of
 from ffnb_sklearn.core.bands.bound import open_axes
+from ffnb_sklearn.core.bands.layers import Layers
 from ffnb_sklearn.core.bands.tuning.descent import MomentumSteps
 from ffnb_sklearn.core.bands.tuning.naive import (
     NaiveNetwork,
@@ -25,16 +25,14 @@ from ffnb_sklearn.core.bands.tuning.naive import (
     newest_parameters,
     newest_scores,
 )
-from ffnb_sklearn.core.features.feature_map import FeatureMap
-from ffnb_sklearn.core.features.shared_band import SharedBand
 
 
 class SoftmaxOneVsAll(ClassifierMixin, BaseEstimator):
-    """The bands of an `IncrementalDiscriminantAnalysis` with one layer, and softmax outputs.
+    """The bands of an `FFNBClassifier` with one layer, and softmax outputs.
 
     Parameters
     ----------
-    estimator : IncrementalDiscriminantAnalysis
+    estimator : FFNBClassifier
         Gives the bands of each task in closed form, their null-space and the rate, momentum and
         batch size of the descent. It needs ``n_layers=1``, no shared band, no skip connection and
         an integer as `random_state`.
@@ -94,15 +92,15 @@ class SoftmaxOneVsAll(ClassifierMixin, BaseEstimator):
                 f"skip_connection={estimator.skip_connection}."
             )
         self.bands_of_tasks_ = estimator
-        features = FeatureMap(X.shape[1], SharedBand.empty(X.shape[1]))
-        self.network_ = NaiveNetwork(estimator.random_state, 1, 1.0, features)
+        layers = Layers(X.shape[1])
+        self.network_ = NaiveNetwork(estimator.random_state, 1, 1.0, layers)
 
     def _append_closed_form(self, model, n_new):
         """Return the network with the newest band in closed form, and random outputs."""
         network = self.network_
         rng = np.random.default_rng([network.seed, len(network.outputs), 0])
-        band = model.features.bands[-1]
-        width = len(network.features.layer(1)) + len(band.weights)
+        band = model.trained.layers.bands[-1]
+        width = network.hidden.width(1) + len(band.weights)
         weights = rng.normal(scale=width**-0.5, size=(n_new, width))
         return network.append_task([band], Outputs(weights, np.zeros(n_new)))
 
@@ -135,5 +133,5 @@ class SoftmaxOneVsAll(ClassifierMixin, BaseEstimator):
 
     def _descent(self):
         """Return the settings of the descent."""
-        bands = clone(self.estimator.bands or Bands())
+        bands = clone(bands_of(self.estimator))
         return descent_of(bands.set_params(max_epochs=self.max_epochs))

@@ -68,7 +68,7 @@ def _arrays(samples):
 
 
 def decayed(factor, X, y, batch, seed):
-    """Return the predictions of FFNB, whose past weighs a factor less after each batch."""
+    """Return the predictions of IDA, whose past weighs a factor less after each batch."""
     clf = IncrementalDiscriminantAnalysis(random_state=seed)
     found = []
     for start in range(0, len(X), batch):
@@ -96,7 +96,7 @@ def forest(X, y, batch, seed):
 
 def run(options):
     """Run all classifiers on all streams."""
-    classifiers = {f"FFNB, decay({f:g})" if f < 1 else "FFNB": f for f in options.factors}
+    classifiers = {f"IDA, decay({f:g})" if f < 1 else "IDA": f for f in options.factors}
     records = []
     for (stream, make), seed in product(STREAMS.items(), options.seeds):
         X, y = make(options.samples, seed)

@@ -5,7 +5,7 @@ stand for constants known beforehand; by the first task, of one class; or replac
 scores of their ranks in the first task.
 
     python -m benchmarks.settings.scaling --tables FOLDER --out scaling.md scaling.csv
-    python -m benchmarks.settings.scaling --groups surrounding --methods ffnb svm
+    python -m benchmarks.settings.scaling --groups surrounding --methods ida svm
 """
 
 from functools import partial
@@ -100,8 +100,13 @@ def parse(arguments):
     add = parser.add_argument
     add("--tables", type=Path, help="folder of GROUP.npz files; default: that of --data")
     add("--groups", nargs="+", choices=GROUPS, default=GROUPS)
-    add("--methods", nargs="+", choices=list(METHODS), default=["ffnb", "slda", "svc"])
-    add("--settings", nargs="*", default=[], help="FFNB with other values, such as scale=True")
+    add("--methods", nargs="+", choices=list(METHODS), default=["ida", "ffnb", "slda", "svc"])
+    add(
+        "--settings",
+        nargs="*",
+        default=[],
+        help="IDA or FFNB with other values, such as scale=True",
+    )
     add("--seeds", nargs="+", type=int, default=[0, 1, 2])
     options = parser.parse_args(arguments)
     options.tables = options.tables or options.data

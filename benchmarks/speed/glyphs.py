@@ -71,8 +71,8 @@ class NeighbourIndex(CosineNeighbours):
 
 
 CLASSIFIERS = {
-    "FFNB": lambda: IncrementalDiscriminantAnalysis(random_state=0),
-    "FFNB, shared_band_size=0": lambda: IncrementalDiscriminantAnalysis(
+    "IDA": lambda: IncrementalDiscriminantAnalysis(random_state=0),
+    "IDA, shared_band_size=0": lambda: IncrementalDiscriminantAnalysis(
         shared_band_size=0, random_state=0
     ),
     "nearest mean": NearestClassMean,

@@ -71,7 +71,6 @@ class GaussianStream:
 def build(options):
     """Return the classifier that the command line asks for; what it leaves out has its default."""
     chosen = {
-        "band_size": options.band_size,
         "shared_band_size": options.shared,
         "rank": options.rank,
     }
@@ -174,7 +173,6 @@ def read_options(arguments):
     add("--tasks", type=int, default=100, help="tasks of a stream")
     add("--test-rows", type=int, default=10000)
     add("--rank", type=int, help="axes kept of a class; default: that of the classifier")
-    add("--band-size", type=int, help="default: that of the classifier")
     add("--shared", type=int, help="neurons of the shared band; default: that of the classifier")
     add("--spread", type=float, default=0.7, help="of the class means; less is harder")
     add("--device", default="cpu")

@@ -6,7 +6,7 @@ the other classifiers: python -m pip install river
 
     python -m benchmarks.speed.one_row --threads 1 --out one_row.md one_row.csv
     python -m benchmarks.speed.one_row --settings refresh=.1 refresh=.1,shared_band_size=100
-    python -m benchmarks.speed.one_row --streams digits --classifiers FFNB "naive Bayes"
+    python -m benchmarks.speed.one_row --streams digits --classifiers IDA "naive Bayes"
 """
 
 import importlib
@@ -154,7 +154,7 @@ class RiverClassifier(ClassifierMixin, BaseEstimator):
 
 
 class Decayed(ClassifierMixin, BaseEstimator):
-    """FFNB whose past weighs a factor less after a number of rows."""
+    """`IncrementalDiscriminantAnalysis` whose past weighs a factor less after a number of rows."""
 
     def __init__(self, estimator, factor, n_rows):
         self.estimator = estimator
@@ -197,7 +197,7 @@ RIVER = {
 
 
 def wrapped(parameters, classes, seed):
-    """Return FFNB in the wrapper that makes it a classifier of river."""
+    """Return IDA in the wrapper that makes it a classifier of river."""
     model = IncrementalDiscriminantAnalysis(random_state=seed, **parameters)
     return river("compat").convert_sklearn_to_river(model, classes=classes)
 
@@ -206,12 +206,12 @@ def classifiers(stream, y, seed, options):
     """Return the classifiers of a stream by name."""
     found = {}
     for parameters in options.settings:
-        name = ", ".join(["FFNB", *(f"{key}={value}" for key, value in parameters.items())])
-        ffnb = IncrementalDiscriminantAnalysis(random_state=seed, **parameters)
-        found[name] = ffnb
+        name = ", ".join(["IDA", *(f"{key}={value}" for key, value in parameters.items())])
+        ida = IncrementalDiscriminantAnalysis(random_state=seed, **parameters)
+        found[name] = ida
         if stream == "drift":
             for factor in options.factors:
-                found[f"{name}, decay({factor:g})"] = Decayed(ffnb, factor, options.decay_every)
+                found[f"{name}, decay({factor:g})"] = Decayed(ida, factor, options.decay_every)
         if stream == "image segments":
             make = partial(wrapped, parameters, np.unique(y).tolist())
             found[f"{name}, through river"] = RiverClassifier(make, seed)
@@ -296,7 +296,7 @@ def main(arguments=None):
         nargs="+",
         type=read_settings,
         default=[{}],
-        help="of FFNB: refresh=.1,rank=32",
+        help="of IDA: refresh=.1,rank=32",
     )
     add("--rows", type=int, default=1000, help="most rows of a stream")
     add("--factors", nargs="+", type=float, default=[0.9, 0.7], help="of decay under drift")

@@ -22,6 +22,7 @@ SCRIPTS = sorted(
 QUICK = {
     "heads.novelty": ("score_samples", ["--quick"]),
     "heads.rows_per_class": ("cosine to the mean", ["--quick"]),
+    "settings.bands": ("FFNB, bands__gamma=1.0", ["--quick", "--gammas", "1", "--hold-out"]),
     "settings.scaling": (
         "known constants",
         ["--groups", "scikit-learn", "--seeds", "0", "--methods", "slda", "--settings"],
@@ -32,9 +33,9 @@ QUICK = {
         ["--quick", "--settings", "shared_band_size=0", "--busy", "0", "1"],
     ),
     "speed.one_row": (
-        "FFNB, shared_band_size=5",
+        "IDA, shared_band_size=5",
         [
-            *("--streams", "arriving blobs", "--classifiers", "FFNB", "--rows", "15"),
+            *("--streams", "arriving blobs", "--classifiers", "IDA", "--rows", "15"),
             *("--seeds", "0", "--settings", "", "shared_band_size=5"),
         ],
     ),
@@ -79,7 +80,7 @@ def test_curves_of_the_sizes_are_drawn_from_their_records(tmp_path, capsys):
     runs, picture = tmp_path / "size.csv", tmp_path / "size.png"
     quick = ["--sets", "iris", "--seeds", "0", "--sizes", "20", "0", "--out", str(runs)]
     size.main(quick)
-    assert "| iris | FFNB, shared_band_size=20 |" in capsys.readouterr().out
+    assert "| iris | IDA, shared_band_size=20 |" in capsys.readouterr().out
     size.main(["--from", str(runs), "--plot", str(picture)])
     assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -176,7 +177,7 @@ def test_characters_that_all_fonts_have_are_learned_and_told_apart(monkeypatch, 
     many_classes.main([*streams, "--shared", "0", "--fonts", str(fonts), *names])
     printed = capsys.readouterr().out
     assert "accuracy, DejaVuSerif-Bold" in printed
-    (row,) = (line for line in printed.splitlines() if line.startswith("| 14 | FFNB |"))
+    (row,) = (line for line in printed.splitlines() if line.startswith("| 14 | IDA |"))
     accuracies = [float(cell) for cell in row.split("|")[6:8]]
     assert min(accuracies) > 80.0
 

@@ -27,7 +27,9 @@ def records_of(path):
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize("name", ["ffnb-bare", "ffnb-empirical", "published", "slda", "logistic"])
+@pytest.mark.parametrize(
+    "name", ["ida-bare", "ida-empirical", "ffnb", "published", "slda", "logistic"]
+)
 def test_figures_are_those_of_the_learned_estimator(name):
     (split,) = IRIS.splits(0)
     found = compare.measure(METHODS[name], IRIS, split, Context(0), average=True)
@@ -87,7 +89,7 @@ def test_every_method_builds_with_its_seed():
     for name, method in METHODS.items():
         estimator = method.build(Context(seed=3, width=50))
         assert hasattr(estimator, "fit" if method.joint else "partial_fit"), name
-        if name.startswith("ffnb") or name == "published":
+        if name.startswith(("ida", "ffnb")) or name == "published":
             assert estimator.random_state == 3
 
 
@@ -97,6 +99,9 @@ def test_a_setting_is_a_list_of_known_parameters_with_literal_values():
         rank=16, priors="empirical", shared_band_size=0, random_state=2
     )
     assert clf.get_params() == {**expected.get_params(), "device": "cpu"}
+    bands = setting("band_size=1, bands__gamma=10.0")
+    assert bands.label == "FFNB, band_size=1, bands__gamma=10.0"
+    assert bands.build(Context()).bands.gamma == 10.0
     for wrong in ("rank", "rang=2", "rank=print(1)", "1", "", "rank=1)+f(rank=2"):
         with pytest.raises(ValueError, match=r"a setting (is|names)"):
             setting(wrong)

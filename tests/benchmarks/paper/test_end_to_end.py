@@ -29,13 +29,13 @@ def test_joint_training_learns_all_classes():
 
 def test_a_stream_keeps_old_bands_and_moves_the_filters():
     stream = model().partial_fit(X[Y < 2], Y[Y < 2])
-    bands = stream.network_.features.bands
+    bands = stream.network_.hidden.bands
     outputs = stream.network_.outputs
     filters = stream.backbone_.filters.detach().clone()
 
     stream.partial_fit(X[Y == 2], Y[Y == 2])
 
-    assert stream.network_.features.bands[:1] == bands
+    assert stream.network_.hidden.bands[:1] == bands
     assert stream.network_.outputs[0] is outputs[0]
     assert not torch.equal(stream.backbone_.filters, filters)
     assert_array_equal(stream.predict(X[Y == 2]), np.full(12, 2))

@@ -47,10 +47,10 @@ def test_outputs_and_rows_of_earlier_tasks_stay(digits, tune_bands):
 
     assert_allclose(after.decision_function(X)[:, :3], before.decision_function(X), rtol=1e-12)
     assert_array_equal(after.classes_, [2, 0, 1, 3])
-    closed_form = after.bands_of_tasks_._state.model.features.bands
+    closed_form = after.bands_of_tasks_._state.model.trained.layers.bands
     moved = [
         not np.allclose(band.weights, start.weights)
-        for band, start in zip(after.network_.features.bands, closed_form, strict=True)
+        for band, start in zip(after.network_.hidden.bands, closed_form, strict=True)
     ]
     # A single class has no loss.
     assert moved == [False, tune_bands, tune_bands]
@@ -62,7 +62,7 @@ def test_rows_stay_in_the_null_space(digits):
     model = learned(X, y, [0, 1], [2, 3])
 
     axes = np.linalg.svd(X[y < 2])[2][:20]
-    rows = model.network_.features.bands[-1].weights
+    rows = model.network_.hidden.bands[-1].weights
     assert np.abs(rows @ axes.T).max() < 1e-10
 
 
