@@ -358,11 +358,12 @@ def test_names_of_the_features():
 @pytest.mark.parametrize(
     "make",
     [
-        estimator,
+        discriminant,
+        ffnb,
         naive,
-        lambda: OpenSetClassifier(estimator(band_size=0)),
-        lambda: make_continual_pipeline(Normalizer(), estimator()),
-        lambda: OpenSetClassifier(make_continual_pipeline(estimator(band_size=0))),
+        lambda: OpenSetClassifier(discriminant()),
+        lambda: make_continual_pipeline(Normalizer(), discriminant()),
+        lambda: OpenSetClassifier(make_continual_pipeline(discriminant())),
     ],
 )
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
