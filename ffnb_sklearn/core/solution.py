@@ -99,7 +99,9 @@ def stack_classes(
 ) -> ClassGaussians:
     """Stack the moments of classes in the features that the classifier sees."""
     columns = classifier_columns(features, settings.skip_connection)
-    return ClassGaussians.from_moments(moments, columns, device=device, seed=seed)
+    blocks = classifier_blocks(features, settings.skip_connection)
+    shared = slice(blocks.n_inputs, blocks.n_fixed)
+    return ClassGaussians.from_moments(moments, columns, device=device, seed=seed, shared=shared)
 
 
 def weigh_features(
