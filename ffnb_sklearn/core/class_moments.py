@@ -14,7 +14,13 @@ import numpy.typing as npt
 import torch
 
 from .device import Array, as_array, as_tensor
-from .linalg import LEAST_ENERGY, LENGTH_ROUNDING, SUM_ROUNDING, weighted_mean
+from .linalg import (
+    LEAST_ENERGY,
+    LENGTH_ROUNDING,
+    SUM_ROUNDING,
+    VALUE_ROUNDING,
+    weighted_mean,
+)
 from .scatter import (
     Rank,
     Scatter,
@@ -479,11 +485,22 @@ class MomentSums:
         check_finite(weight)
         check_weight(weight)
         assert self._scatter is not None
-        # The mean of equal samples is not quite the sample; their spread is only rounding.
-        rounding = weight * (LENGTH_ROUNDING * mean).square()
+        rounding = weight * self._lengths_of_rounding().square()
         factor, residual = self._scatter.factor(
             max_rank, rounding, truncated_trace, with_spare=with_spare
         )
         packed_factor, lost_energies = pack_factor(factor, max_rank)
         truncated = none_if_zero(as_array(residual + lost_energies))
         return ClassMoments(weight, self._weight_norm, as_array(mean), packed_factor, truncated)
+
+    def _lengths_of_rounding(self) -> torch.Tensor:
+        """Return the lengths of the rounding of each column, of shape (d,).
+
+        Inputs are data, of which only the last digits are rounding. The outputs of neurons for
+        equal samples are not quite equal, because they are sums of many products.
+        """
+        lengths = VALUE_ROUNDING * self._mean.abs()
+        if self._pairs is not None:
+            neurons = slice(self._pairs.n_inputs, None)
+            lengths[neurons] = LENGTH_ROUNDING * self._mean[neurons].abs()
+        return lengths

@@ -17,6 +17,10 @@ from .messages import level_of_user
 
 # The tolerances of the core. A length is a root of a sum of squares, and an energy is its square.
 
+# Difference of two values of an input, relative to the values, that counts as rounding: a few units
+# in the last place.
+VALUE_ROUNDING = 1e-15
+
 # Length of a difference of vectors, relative to the vectors, that counts as rounding: a product
 # over thousands of columns has errors of up to 1e-13.
 LENGTH_ROUNDING = 1e-12

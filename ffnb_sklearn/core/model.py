@@ -145,7 +145,7 @@ class Model:
         rank = self.settings.rank
         moments = tuple(remove_spare_axes(self.moments[number], rank) for number in numbers)
         pairs = self.features.shared.pairs()
-        if pairs is None:
+        if not len(pairs.frequencies):
             return moments
         leveled = []
         for each in moments:

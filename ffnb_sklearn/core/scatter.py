@@ -86,8 +86,9 @@ def add_spare_axes(count: int | None) -> int | None:
 class TurningPairs:
     """Pairs of columns that turn in their planes if all samples are multiplied by one factor.
 
-    The first `n_inputs` columns are multiplied by the factor c. The columns of the pairs are
-    neighbours from `start` on; each pair turns by the angle omega log c with its frequency omega.
+    The first `n_inputs` columns are multiplied by the factor c; all further columns are neurons.
+    The columns of the pairs are neighbours from `start` on; each pair turns by the angle
+    omega log c with its frequency omega. There may be no pair.
     """
 
     n_inputs: int
@@ -109,7 +110,7 @@ class TurningPairs:
         .. math:: u' = u \cos \alpha - v \sin \alpha , \quad v' = u \sin \alpha + v \cos \alpha .
         """
         size = float(energies[: self.n_inputs].sum()) ** 0.5
-        if size == 0.0:
+        if size == 0.0 or not len(self.frequencies):
             return directions
         frequencies = as_tensor(self.frequencies, device=directions.device)
         angles = np.log(size) * frequencies[:, None]
@@ -187,8 +188,9 @@ class Scatter:
             Most rows of F.
         rounding : Tensor of shape (d,) or None
             Diagonal of the rounding in S; None is zero. F and the residual are zero in each column
-            whose entry on the diagonal of S is at most its rounding. Columns may have unlike units,
-            so no column decides for another.
+            whose entry on the diagonal of S is at most its rounding. Inputs may have unlike units,
+            so no input decides for another; neurons have one unit, the norm of a sample, and are
+            rounding together.
         truncated_trace : float
             Trace that earlier truncations removed; "auto" adds it to the trace of S.
         with_spare : bool
@@ -199,7 +201,7 @@ class Scatter:
         check_finite(float(energies.sum()))
         if rounding is None:
             rounding = no_residual
-        varies = energies > rounding
+        varies = self._varying(energies, rounding)
         if not bool(varies.any()):
             return energies.new_empty((0, self.n_columns)), no_residual
         scatter = self._keep_columns(varies, energies)
@@ -218,6 +220,14 @@ class Scatter:
         if count is None or len(principal) < count:
             return principal, no_residual
         return _truncate(principal, count, energies)
+
+    def _varying(self, energies: torch.Tensor, rounding: torch.Tensor) -> torch.Tensor:
+        """Return which columns are more than rounding: each input, and all neurons together."""
+        varies = energies > rounding
+        if self.pairs is not None:
+            neurons = slice(self.pairs.n_inputs, None)
+            varies[neurons] = energies[neurons].sum() > rounding[neurons].sum()
+        return varies
 
     def _keep_columns(self, kept: torch.Tensor, energies: torch.Tensor) -> "Scatter":
         """Return the sum with zeros in all columns that are not kept."""

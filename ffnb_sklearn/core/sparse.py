@@ -22,7 +22,7 @@ from .class_moments import (
 from .device import as_array
 from .linalg import (
     ENERGY_ROUNDING,
-    LENGTH_ROUNDING,
+    VALUE_ROUNDING,
     column_energies,
     is_few,
     longest_rows_of_products,
@@ -82,7 +82,7 @@ def moments_of_inputs(
     energies = X.energies(weights, mean)
     check_finite(float(energies.sum()), weight)
     check_weight(weight)
-    rounding = weight * (LENGTH_ROUNDING * mean).square()
+    rounding = weight * (VALUE_ROUNDING * mean).square()
     energies = torch.where(energies > rounding, energies, 0.0)
     rows = _longest_rows(X, weights, mean, energies, rank)
     residual = (energies - column_energies(rows)).clamp_min_(0.0)

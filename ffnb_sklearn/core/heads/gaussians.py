@@ -14,6 +14,7 @@ from ..linalg import (
     ENERGY_ROUNDING,
     LEAST_ENERGY,
     LENGTH_ROUNDING,
+    VALUE_ROUNDING,
     DiagonalPlusGram,
     column_energies,
     lower_gram,
@@ -137,8 +138,8 @@ class ClassGaussians:
         """
         centre = self.centre()
         squares = centre.square()
-        squares[shared] = squares[shared].sum()
-        rounding = ENERGY_ROUNDING * squares
+        rounding = VALUE_ROUNDING**2 * squares
+        rounding[shared] = ENERGY_ROUNDING * squares[shared].sum()
         total = self.weights.sum()
         shares = self.weights / total
         within = (self.energies.sum(0) + self.residuals.sum(0)) / total
