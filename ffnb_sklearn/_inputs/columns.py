@@ -18,7 +18,8 @@ from ..core.messages import level_of_user
 __all__ = ["ColumnRepair", "ColumnSpreads", "ColumnUnitsWarning", "warn_of_columns"]
 
 # Distance of the mean of a column from zero, in standard deviations, that causes a warning if it is
-# also larger than the spread of all columns together: then all samples have nearly one direction.
+# also larger than the spread of all columns together: then all samples have nearly one direction. A
+# constant column causes a warning at this multiple of the spread of all columns together.
 _FAR = 100.0
 
 # Ratio of the largest standard deviation to those of a tenth of the columns that causes a warning.
@@ -91,9 +92,8 @@ class ColumnSpreads:
     def _of_chunk(cls, X, weights):
         """Compute the spreads of a few dense samples."""
         weight = weights.sum()
-        mean = weights @ X / weight
-        deviations = X - mean
-        scatter = weights @ np.square(deviations)
+        mean = _mean(X, weights)
+        scatter = weights @ np.square(X - mean)
         return cls(weight, mean, scatter)
 
     @classmethod
@@ -106,7 +106,7 @@ class ColumnSpreads:
         weights = np.array([each.weight for each in spreads])
         means = np.array([each.mean for each in spreads])
         weight = weights.sum()
-        mean = weights @ means / weight
+        mean = _mean(means, weights)
         within = np.sum([each.scatter for each in spreads], axis=0)
         between = weights @ np.square(means - mean)
         return cls(weight, mean, within + between)
@@ -130,9 +130,9 @@ class ColumnSpreads:
         return self.scatter > scatter_rounding
 
     def deviations(self):
-        """Return the standard deviation of each column."""
+        """Return the standard deviation of each column; constant columns have 0, not rounding."""
         variances = self.scatter / self.weight
-        return np.sqrt(variances)
+        return np.where(self.varying(), np.sqrt(variances), 0.0)
 
     def repair(self, *, centring):
         """Return the standardisation by these spreads; constant columns are not divided."""
@@ -143,10 +143,18 @@ class ColumnSpreads:
         return ColumnRepair(offset, scale)
 
 
+def _mean(rows, weights):
+    """Return the weighted mean of rows, without rounding in columns of equal values."""
+    is_constant = (rows == rows[0]).all(axis=0)
+    mean = weights @ rows / weights.sum()
+    return np.where(is_constant, rows[0], mean)
+
+
 def warn_of_columns(spreads, names):
     """Warn of columns far from zero or of unlike units; `names` are those of the columns or None.
 
     Shared neurons see the direction of a sample from the origin, in which such columns hide others.
+    Large constant columns do so too.
     """
     varying = spreads.varying()
     if not varying.any():
@@ -159,7 +167,14 @@ def warn_of_columns(spreads, names):
     widest = int(deviations.argmax())
     is_small = deviations < deviations[widest] / _UNLIKE
     small = np.flatnonzero(varying & is_small)
+    is_large = distances > _FAR * whole_spread
+    constant = np.flatnonzero(~varying & is_large)
     findings = []
+    if len(constant):
+        findings.append(
+            f"The modulus of the constant {_listed(constant, names)} is more than {_FAR:.0f} times "
+            "the spread of all columns together; leave it out."
+        )
     if len(far):
         findings.append(
             f"The mean of {_listed(far, names)} is more than {_FAR:.0f} standard deviations from 0."

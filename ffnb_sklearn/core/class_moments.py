@@ -13,7 +13,13 @@ import numpy as np
 import torch
 
 from .device import Array, as_array, as_tensor
-from .linalg import LEAST_ENERGY, LENGTH_ROUNDING, SUM_ROUNDING
+from .linalg import (
+    LEAST_ENERGY,
+    LENGTH_ROUNDING,
+    SUM_ROUNDING,
+    VALUE_ROUNDING,
+    weighted_mean,
+)
 from .scatter import (
     Rank,
     Scatter,
@@ -139,21 +145,29 @@ def check_weight(weight: float) -> None:
         )
 
 
-def check_size(moments: Iterable[ClassMoments]) -> None:
-    """Raise ValueError if the features of all classes are so small that their squares are lost."""
+def check_size(moments: Sequence[ClassMoments]) -> None:
+    """Raise ValueError if the features of all classes are so small that their squares are lost.
+
+    Columns that are constant in all classes do not count, however large they are, unless no column
+    varies.
+    """
     least = LEAST_ENERGY**0.5
+    first_mean = moments[0].mean
     size = 0.0
     for each in moments:
-        mean_size = float(np.abs(each.mean).max(initial=0.0))
-        size = max(size, mean_size)
-        # The mean of the first class suffices in nearly every model.
-        if size >= least:
-            return
+        # The factor of the first class suffices in nearly every model.
         longest = float(np.abs(each.factor).max(initial=0.0))
         size = max(size, longest / each.weight**0.5)
         if size >= least:
             return
-    if size > 0.0:
+        gaps = np.abs(each.mean - first_mean)
+        varies = gaps > LENGTH_ROUNDING * np.abs(first_mean)
+        size = max(size, float(gaps[varies].max(initial=0.0)))
+        if size >= least:
+            return
+    if size == 0.0:
+        size = float(np.abs(first_mean).max(initial=0.0))
+    if 0.0 < size < least:
         raise ValueError(
             f"the samples must have values of at least {least:.0e}, or squares are lost; the "
             f"largest moment is {size:.0e}. Rescale the features."
@@ -356,11 +370,11 @@ def _centre(features: torch.Tensor, weights: torch.Tensor) -> _Set:
 
     The rows are :math:`\sqrt{w_i} \, (x_i - \mu)`.
     """
-    weight = weights.sum()
-    mean = weights @ features / weight
+    weight = float(weights.sum())
+    mean = weighted_mean(features, weights)
     rows = features - mean
     rows.mul_(weights.sqrt()[:, None])
-    return _Set(float(weight), norm_of_weights(weights), mean, rows)
+    return _Set(weight, norm_of_weights(weights), mean, rows)
 
 
 def _place(moments: ClassMoments, device: torch.device) -> _Set:
@@ -419,11 +433,22 @@ class MomentSums:
         check_finite(weight)
         check_weight(weight)
         assert self._scatter is not None
-        # The mean of equal samples is not quite the sample; their spread is only rounding.
-        rounding = weight * (LENGTH_ROUNDING * mean).square()
+        rounding = weight * self._lengths_of_rounding().square()
         factor, residual = self._scatter.factor(
             max_rank, rounding, truncated_trace, with_spare=with_spare
         )
         packed_factor, lost_energies = pack_factor(factor, max_rank)
         truncated = none_if_zero(as_array(residual + lost_energies))
         return ClassMoments(weight, self._weight_norm, as_array(mean), packed_factor, truncated)
+
+    def _lengths_of_rounding(self) -> torch.Tensor:
+        """Return the lengths of the rounding of each column, of shape (d,).
+
+        Inputs are data, of which only the last digits are rounding. The outputs of neurons for
+        equal samples are not quite equal, because they are sums of many products.
+        """
+        lengths = VALUE_ROUNDING * self._mean.abs()
+        if self._pairs is not None:
+            neurons = slice(self._pairs.n_inputs, None)
+            lengths[neurons] = LENGTH_ROUNDING * self._mean[neurons].abs()
+        return lengths

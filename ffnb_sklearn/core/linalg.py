@@ -17,6 +17,10 @@ from .messages import level_of_user
 
 # The tolerances of the core. A length is a root of a sum of squares, and an energy is its square.
 
+# Difference of two values of an input, relative to the values, that counts as rounding: a few units
+# in the last place.
+VALUE_ROUNDING = 1e-15
+
 # Length of a difference of vectors, relative to the vectors, that counts as rounding: a product
 # over thousands of columns has errors of up to 1e-13.
 LENGTH_ROUNDING = 1e-12
@@ -47,6 +51,16 @@ _BLOCK = 256
 
 class NotPositiveDefiniteError(ValueError):
     """A matrix that has to be positive definite is not, even with a raised diagonal."""
+
+
+def weighted_mean(rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Return the weighted mean of rows, of shape (d,).
+
+    A column of equal values has exactly this value, and not the value with its rounding.
+    """
+    mean = weights @ rows / weights.sum()
+    is_constant = (rows == rows[0]).all(0)
+    return torch.where(is_constant, rows[0], mean)
 
 
 def column_energies(rows: torch.Tensor) -> torch.Tensor:

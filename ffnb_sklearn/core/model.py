@@ -181,7 +181,7 @@ class Model:
             n_axes = n_axes_of_one_fit(self.moments[number], self.settings.rank)
             moments.append(keep_axes(self.complete_moments(number), n_axes))
         pairs = self.features.shared.pairs()
-        if pairs is None:
+        if not len(pairs.frequencies):
             return tuple(moments)
         leveled = []
         for each in moments:

@@ -92,8 +92,7 @@ class InverseTotal:
         """Return the inverse for classes with their weights as shares, given W."""
         weights = gaussians.weights
         shares = weights / weights.sum()
-        centre = shares @ gaussians.means
-        deviations = gaussians.means - centre
+        deviations = gaussians.means - gaussians.centre()
         root_shares = shares.sqrt()
         m = deviations * root_shares[:, None]
         solved = within.solve(m)
@@ -389,7 +388,7 @@ def fit_relative_distances(
     if covariance == "identity":
         gaussians = gaussians.replace_by_identity()
         shrinkage = 0.0
-    ridge = epsilon * gaussians.ridge_unit() * gaussians.penalties
+    ridge = gaussians.ridge(epsilon)
     shared = gaussians.shared_covariance(shrinkage, epsilon)
     pooled = shared
     if shrinkage < 1.0:

@@ -14,11 +14,10 @@ import torch
 
 from .device import Array, as_tensor, few_threads, place_arrays, plain_torch
 from .heads.distances import GaussianDistances
-from .heads.gaussians import ClassGaussians
 from .heads.interface import Rows
 from .model import Earlier, Model, Samples
 from .novelty import RelativeDistances, fit_relative_distances
-from .solution import Solution, follow, solve, weigh_features
+from .solution import Solution, follow, solve, stack_classes, weigh_features
 from .sparse import SparseInputs, SparseRows
 
 _T = TypeVar("_T")
@@ -157,7 +156,7 @@ def _solve_relative_distances(model: Model, device: torch.device) -> RelativeDis
     if isinstance(head, GaussianDistances) and choice.temperature is None and not settings.refresh:
         distances = head
     moments = model.classifier_moments(range(len(model.moments)))
-    gaussians = ClassGaussians.from_moments(moments, model.columns, device=device)
+    gaussians = stack_classes(model.features, model.columns, moments, settings, device=device)
     gaussians = weigh_features(gaussians, model.features, settings, choice)
     return fit_relative_distances(
         gaussians,

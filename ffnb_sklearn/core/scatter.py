@@ -86,8 +86,9 @@ def add_spare_axes(count: int | None) -> int | None:
 class TurningPairs:
     """Pairs of columns that turn in their planes if all samples are multiplied by one factor.
 
-    The first `n_inputs` columns are multiplied by the factor c. The columns of the pairs are
-    neighbours from `start` on; each pair turns by the angle omega log c with its frequency omega.
+    The first `n_inputs` columns are multiplied by the factor c; all further columns are neurons.
+    The columns of the pairs are neighbours from `start` on; each pair turns by the angle
+    omega log c with its frequency omega. There may be no pair.
     """
 
     n_inputs: int
@@ -109,7 +110,7 @@ class TurningPairs:
         .. math:: u' = u \cos \alpha - v \sin \alpha , \quad v' = u \sin \alpha + v \cos \alpha .
         """
         size = float(energies[: self.n_inputs].sum()) ** 0.5
-        if size == 0.0:
+        if size == 0.0 or not len(self.frequencies):
             return directions
         frequencies = as_tensor(self.frequencies, device=directions.device)
         angles = np.log(size) * frequencies[:, None]
@@ -177,16 +178,19 @@ class Scatter:
         The residual is :math:`S - F^\top F`. Principal rows are orthogonal mixtures of the rows
         that were added, so no sample appears among them.
 
-        The steps are: return no row if S is only rounding; compute the longest rows; drop rows that
-        are rounding; choose the rank if it is "auto"; truncate.
+        The steps are: set columns of S that are only rounding to zero, and return no row if no
+        column is left; compute the longest rows; drop rows that are rounding; choose the rank if it
+        is "auto"; truncate.
 
         Parameters
         ----------
         max_rank : int, "auto" or None
             Most rows of F.
         rounding : Tensor of shape (d,) or None
-            Diagonal of the rounding in S; None is zero. F has no row, and the residual is zero, if
-            the trace of S is at most the trace of the rounding.
+            Diagonal of the rounding in S; None is zero. F and the residual are zero in each column
+            whose entry on the diagonal of S is at most its rounding. Inputs may have unlike units,
+            so no input decides for another; neurons have one unit, the norm of a sample, and are
+            rounding together.
         truncated_trace : float
             Trace that earlier truncations removed; "auto" adds it to the trace of S.
         with_spare : bool
@@ -194,16 +198,19 @@ class Scatter:
         """
         energies = self.energies()
         no_residual = torch.zeros_like(energies)
-        trace = float(energies.sum())
-        check_finite(trace)
+        check_finite(float(energies.sum()))
         if rounding is None:
             rounding = no_residual
-        if trace <= float(rounding.sum()):
+        varies = self._varying(energies, rounding)
+        if not bool(varies.any()):
             return energies.new_empty((0, self.n_columns)), no_residual
+        scatter = self._keep_columns(varies, energies)
+        energies = torch.where(varies, energies, 0.0)
+        trace = float(energies.sum())
         count = _MOST_AXES if max_rank == "auto" else max_rank
         if with_spare:
             count = add_spare_axes(count)
-        principal = self._longest_rows(count, energies)
+        principal = scatter._longest_rows(count, energies)
         principal = _drop_rounding(principal, energies, rounding)
         if max_rank == "auto":
             row_energies = as_array(principal.square().sum(1))
@@ -213,6 +220,26 @@ class Scatter:
         if count is None or len(principal) < count:
             return principal, no_residual
         return _truncate(principal, count, energies)
+
+    def _varying(self, energies: torch.Tensor, rounding: torch.Tensor) -> torch.Tensor:
+        """Return which columns are more than rounding: each input, and all neurons together."""
+        varies = energies > rounding
+        if self.pairs is not None:
+            neurons = slice(self.pairs.n_inputs, None)
+            varies[neurons] = energies[neurons].sum() > rounding[neurons].sum()
+        return varies
+
+    def _keep_columns(self, kept: torch.Tensor, energies: torch.Tensor) -> "Scatter":
+        """Return the sum with zeros in all columns that are not kept."""
+        is_changed = energies > 0.0
+        if not bool((is_changed & ~kept).any()):
+            return self
+        factors = kept.to(energies.dtype)
+        rows = tuple(block * factors for block in self.rows)
+        gram = self.gram
+        if gram is not None:
+            gram = gram * factors * factors[:, None]
+        return replace(self, rows=rows, gram=gram)
 
     def _longest_rows(self, count: int | None, energies: torch.Tensor) -> torch.Tensor:
         """Return the longest principal rows, by subspace iteration if that saves time."""

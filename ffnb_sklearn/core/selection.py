@@ -28,7 +28,7 @@ from .heads.judge import (
     first_of_least,
     normal_draws,
 )
-from .linalg import ENERGY_ROUNDING, cholesky, symmetric_root
+from .linalg import cholesky, symmetric_root
 from .settings import Settings
 
 __all__ = [
@@ -158,11 +158,11 @@ def _separation(
     rounding.
     """
     sums = []
-    for spread in spreads:
+    for spread in spreads[:2]:
         relative_spread = spread[block] / penalties[block]
         sums.append(float(relative_spread.sum()))
-    within, between, energy = sums
-    if within > 0.0 and between > ENERGY_ROUNDING * energy:
+    within, between = sums
+    if within > 0.0:
         return between / within
     return 0.0
 

@@ -21,6 +21,7 @@ __all__ = [
     "follow",
     "n_classifier_weights",
     "solve",
+    "stack_classes",
     "weigh_features",
 ]
 
@@ -54,7 +55,7 @@ def solve(
     `IllConditionedWarning` if the diagonal of one had to be raised.
     """
     head_class = HEADS[settings.classifier]
-    gaussians = ClassGaussians.from_moments(moments, columns, device=device, seed=seed)
+    gaussians = stack_classes(features, columns, moments, settings, device=device, seed=seed)
     if choice is None:
         blocks = features.blocks(settings.skip_connection)
         choice = choose(gaussians, blocks, settings, features.shared, head_class)
@@ -81,7 +82,7 @@ def follow(
     """
     if not numbers:
         return solution
-    gaussians = ClassGaussians.from_moments(moments, columns, device=device)
+    gaussians = stack_classes(features, columns, moments, settings, device=device)
     if solution.choice.candidate == "densities":
         blocks = features.blocks(settings.skip_connection)
         gaussians = gaussians.first_features(blocks.n_inputs)
@@ -89,6 +90,21 @@ def follow(
     if head is None:
         return None
     return solution._replace(classifier=head)
+
+
+def stack_classes(
+    features: FixedFeatures,
+    columns: Index,
+    moments: Sequence[ClassMoments],
+    settings: Settings,
+    *,
+    device: torch.device,
+    seed: int = 0,
+) -> ClassGaussians:
+    """Stack the moments of classes in the features that the classifier sees."""
+    blocks = features.blocks(settings.skip_connection)
+    shared = slice(blocks.n_inputs, blocks.n_fixed)
+    return ClassGaussians.from_moments(moments, columns, device=device, seed=seed, shared=shared)
 
 
 def weigh_features(

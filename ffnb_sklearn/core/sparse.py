@@ -22,6 +22,7 @@ from .class_moments import (
 from .device import as_array
 from .linalg import (
     ENERGY_ROUNDING,
+    VALUE_ROUNDING,
     column_energies,
     is_few,
     longest_rows_of_products,
@@ -81,6 +82,8 @@ def moments_of_inputs(
     energies = X.energies(weights, mean)
     check_finite(float(energies.sum()), weight)
     check_weight(weight)
+    rounding = weight * (VALUE_ROUNDING * mean).square()
+    energies = torch.where(energies > rounding, energies, 0.0)
     rows = _longest_rows(X, weights, mean, energies, rank)
     residual = (energies - column_energies(rows)).clamp_min_(0.0)
     factor, lost_energies = pack_factor(rows, rank)
@@ -98,18 +101,22 @@ def _longest_rows(
 ) -> torch.Tensor:
     r"""Return the longest principal rows of :math:`R = \mathrm{diag}(w)^{1/2} (X - 1 \mu^\top)`.
 
-    `energies` are the squared lengths of the columns of R.
+    `energies` are the squared lengths of the columns of R, and zero for columns of rounding, which
+    are zero in the result.
     """
     roots = weights.sqrt()[:, None]
+    varies = (energies > 0.0).to(mean.dtype)[:, None]
 
     def times(columns: torch.Tensor) -> torch.Tensor:
+        columns = varies * columns
         products = X.times(columns) - mean @ columns
         return products.mul_(roots)
 
     def transposed_times(columns: torch.Tensor) -> torch.Tensor:
         scaled = roots * columns
         products = X.transposed_times(scaled)
-        return products.sub_(torch.outer(mean, scaled.sum(0)))
+        products.sub_(torch.outer(mean, scaled.sum(0)))
+        return products.mul_(varies)
 
     energy = float(energies.sum())
     if energy == 0.0:

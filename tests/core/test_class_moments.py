@@ -1,6 +1,8 @@
 """Class moments against dense numpy, and what merging must satisfy."""
 
 from dataclasses import replace
+from fractions import Fraction
+from operator import mul
 
 import numpy as np
 import pytest
@@ -234,6 +236,39 @@ def test_equal_samples_have_no_scatter(n):
         assert not one.residual.any()
 
 
+def exact_scatter(X):
+    """Return the scatter of samples of weight 1, computed in fractions."""
+    rows = [[Fraction(x) for x in row] for row in X.tolist()]
+    means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+    centred = [[x - mean for x, mean in zip(row, means, strict=True)] for row in rows]
+    columns = list(zip(*centred, strict=True))
+    products = [[sum(map(mul, one, other)) for other in columns] for one in columns]
+    return np.array(products, dtype=float)
+
+
+@pytest.mark.parametrize("n", [20, 100])
+@pytest.mark.parametrize("max_rank", [None, 2, "auto"])
+@pytest.mark.parametrize("value", [0.1, 1e14, 1.7e18, -1e30])
+def test_a_constant_column_takes_nothing_from_other_columns_and_is_exact(value, max_rank, n):
+    rng = np.random.default_rng(0)
+    X = np.insert(rng.normal(size=(n, 3)), 1, value, axis=1)
+    expected = exact_scatter(X)
+    cuts = np.split(np.arange(n), [1, 4, 17])
+    parts = [moments(X[rows], max_rank=max_rank) for rows in cuts]
+
+    for found in (
+        moments(X, max_rank=max_rank),
+        moments(X, max_rank=max_rank, n_chunks=3),
+        merge(parts, max_rank, device=CPU),
+        merge([merge(parts[::-2], max_rank, device=CPU), *parts[::2]], max_rank, device=CPU),
+    ):
+        # The scatter is not only small: the mean is the value itself, in any division.
+        assert found.mean[1] == value
+        assert_allclose(np.diag(found.scatter()), np.diag(expected), rtol=1e-12)
+        if max_rank != 2:
+            assert_allclose(found.scatter(), expected, rtol=1e-11, atol=1e-11)
+
+
 def test_a_small_scatter_far_from_the_origin_is_kept():
     X = 1e12 + np.arange(12.0).reshape(4, 3) % 5.0
 
@@ -395,6 +430,20 @@ def test_samples_whose_squares_are_lost_are_an_error_only_if_there_are_no_others
     check_size([moments(1e-149 * X)])
     with pytest.raises(ValueError, match=r"samples must have values of at least 1e-150"):
         check_size([moments(size * X)])
+
+
+def test_a_constant_column_does_not_hide_that_squares_are_lost():
+    X = samples(40, 6)[0]
+    X[:, 2] = 1.0
+    tiny = np.where(np.arange(6) == 2, 1.0, 1e-160) * X
+
+    check_size([moments(X)])
+    check_size([moments(X[:1]), moments(tiny)])
+    # No column varies in equal samples.
+    check_size([moments(X[:1])])
+    for classes in ([moments(tiny)], [moments(tiny[:1]), moments(tiny[1:2])]):
+        with pytest.raises(ValueError, match=r"samples must have values of at least 1e-150"):
+            check_size(classes)
 
 
 @pytest.mark.parametrize("size", [1e-290, 1e290])

@@ -69,6 +69,36 @@ def test_a_sum_of_rounding_has_no_rows():
     assert_array_equal(residual, np.zeros(4))
 
 
+def test_a_column_of_rounding_decides_for_no_other_column():
+    rng = np.random.default_rng(0)
+    rows = torch.as_tensor(rng.normal(size=(5, 4)))
+    rows[:, 1] *= 100.0
+    rounding = torch.tensor([0.0, 1e6, 0.0, 1e-9], dtype=torch.float64)
+    expected = rows.clone()
+    expected[:, 1] = 0.0
+
+    for count in (None, 2, "auto"):
+        for sum_of_rows in (Scatter(4).add([rows]), Scatter(4).add([rows[:1], rows[1:]])):
+            factor, residual = sum_of_rows.factor(count, rounding)
+            scatter = factor.T @ factor + residual.diag()
+            assert_allclose(scatter.diagonal(), expected.square().sum(0), rtol=1e-12)
+            assert (factor[:, 1] == 0.0).all()
+            if count != 2:
+                assert_allclose(scatter, expected.T @ expected, rtol=1e-12, atol=1e-12)
+
+
+def test_neurons_are_rounding_together():
+    rows = torch.tensor([[1.0, 2.0, 3.0, 4.0]], dtype=torch.float64)
+    pairs = TurningPairs(1, 2, np.empty(0))
+    scatter = Scatter(4, pairs).add([rows])
+    for rounding, expected in (
+        ([2.0, 5.0, 0.0, 0.0], [0, 4, 9, 16]),
+        ([0, 30, 0, 0], [1, 0, 0, 0]),
+    ):
+        factor, residual = scatter.factor(None, torch.tensor(rounding, dtype=torch.float64))
+        assert_allclose(factor.square().sum(0) + residual, expected, rtol=1e-12)
+
+
 def test_numbers_of_axes():
     assert [fewest_axes(rank) for rank in (None, 5, "auto")] == [None, 5, 64]
     assert [add_spare_axes(count) for count in (None, 4, 80)] == [None, 12, 100]

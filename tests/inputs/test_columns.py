@@ -108,9 +108,32 @@ def test_a_few_small_columns_of_many_are_no_reason():
     assert warnings_of(X, np.arange(60) % 3) == []
 
 
-def test_constant_columns_are_no_reason():
-    assert warnings_of(np.column_stack([IRIS, np.full(150, 1e9)]), SPECIES) == []
+def test_small_constant_columns_are_no_reason():
+    for value in (0.0, 1.0, -100.0):
+        assert warnings_of(np.column_stack([IRIS, np.full(150, value)]), SPECIES) == []
     assert warnings_of(np.full((20, 2), 7.0), np.arange(20) % 2) == []
+
+
+@pytest.mark.parametrize("value", [1e4, -1e9, 1.7e18, 1e40])
+@pytest.mark.parametrize("data", [load_iris, load_wine, load_digits])
+def test_a_large_constant_column_is_named_and_no_other(data, value):
+    X, y = data(return_X_y=True)
+    value = value * max(1.0, X.std(axis=0).max())
+    X = np.insert(X, 2, value, axis=1)
+    for classes_per_task in (None, 1):
+        (message,) = warnings_of(X, y, classes_per_task=classes_per_task)
+        assert "constant column 2 is more than 100 times" in message
+        assert "standard deviation" not in message
+
+
+def test_a_constant_column_becomes_zero_where_columns_are_standardised():
+    X = np.column_stack([IRIS, np.full(150, 1.7e18)])
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, 150)
+    estimator = classifier(scale=True).fit(X, SPECIES, sample_weight=weights)
+    assert estimator.offset_[4] == 1.7e18
+    parts = [ColumnSpreads.of(X[rows], weights[rows]) for rows in (slice(7), slice(7, 150))]
+    assert ColumnSpreads.merged(parts).mean[4] == 1.7e18
+    assert ColumnSpreads.merged(parts).deviations()[4] == 0.0
 
 
 def test_the_warning_comes_once_and_after_ten_samples():

@@ -8,9 +8,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from ffnb_sklearn import Bands, class_incremental_tasks
+from ffnb_sklearn import Bands, FFNBClassifier, class_incremental_tasks
 from ffnb_sklearn.metrics import forgetting, forward_transfer
 from tests.public_cases.flowers import WEIGHTS, X, Y, exact, heads, small
 
@@ -221,3 +222,78 @@ def test_a_clone_shares_no_nested_parameter():
     copy = clone(model).set_params(bands__batch_size=1)
     assert model.bands.batch_size == 7
     assert copy.bands.batch_size == 1
+
+
+# ---- constant columns
+
+LARGE = [1e12, 1e14, 1.7e15, 1.7e18]
+
+
+def halves(load):
+    """Return half of a set to learn and the other half to predict, each with labels."""
+    rows, labels = load(return_X_y=True)
+    return rows[::2], labels[::2], rows[1::2], labels[1::2]
+
+
+def beside(rows, value):
+    """Return rows with a further column of one value."""
+    return np.column_stack([rows, np.full(len(rows), value)])
+
+
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
+@pytest.mark.parametrize("value", LARGE)
+@pytest.mark.parametrize("load", [load_iris, load_wine, load_digits])
+def test_a_large_constant_column_does_not_hide_the_others(load, value):
+    """Nanoseconds since 1970 in a column that does not vary: issue 72."""
+    rows, labels, new, new_labels = halves(load)
+    accuracy = FFNBClassifier(random_state=0).fit(rows, labels).score(new, new_labels)
+    whole = FFNBClassifier(random_state=0).fit(beside(rows, value), labels)
+    assert whole.score(beside(new, value), new_labels) >= accuracy - 0.02
+    calls = FFNBClassifier(random_state=0)
+    for part in np.array_split(np.random.default_rng(0).permutation(len(labels)), 7):
+        calls.partial_fit(beside(rows[part], value), labels[part])
+    # Rounding of the means of the calls separated classes.
+    assert calls.score(beside(new, value), new_labels) >= accuracy - 0.02
+
+
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
+@pytest.mark.parametrize("value", LARGE)
+@pytest.mark.parametrize("head", ["gaussian", "ovo", "ova"])
+@pytest.mark.parametrize("rank", [None, 3])
+def test_without_neurons_a_constant_column_of_any_size_counts_like_one_of_zeros(head, rank, value):
+    parameters = {"classifier": head, "rank": rank, "shared_band_size": 0, "random_state": 0}
+    zeros = FFNBClassifier(**parameters).fit(beside(X, 0.0), Y)
+    large = FFNBClassifier(**parameters).fit(beside(X, value), Y)
+    expected = zeros.predict_proba(beside(X, 0.0))
+    assert_allclose(large.predict_proba(beside(X, value)), expected, rtol=1e-9, atol=1e-12)
+    expected = zeros.score_samples(beside(X, 0.0))
+    assert_allclose(large.score_samples(beside(X, value)), expected, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
+def test_neurons_that_a_constant_column_hides_do_not_decide_what_is_new():
+    plain = FFNBClassifier(shared_band_size=0).fit(X, Y)
+    model = FFNBClassifier(random_state=0).fit(beside(X, 1.7e18), Y)
+    for rows in (X, X + 20.0):
+        found = model.score_samples(beside(rows, 1.7e18))
+        assert np.corrcoef(found, plain.score_samples(rows))[0, 1] > 0.9
+
+
+def test_a_constant_column_of_wide_sparse_rows_takes_nothing_from_the_others():
+    """The moments of wide sparse rows come from an iteration that sees the longest axes alone."""
+    rng = np.random.default_rng(0)
+    rows = sparse.random_array((400, 2100), density=0.02, rng=rng, format="csr")
+    labels = np.arange(400) % 2
+    rows = sparse.csr_array(rows + sparse.csr_array(np.outer(labels, np.arange(2100) < 30)))
+    models = []
+    for value in (0.0, 1e14):
+        column = sparse.csr_array(np.full((400, 1), value))
+        samples = sparse.csr_array(sparse.hstack([rows, column]))
+        model = FFNBClassifier(rank=8, shared_band_size=0).fit(samples, labels)
+        models.append((model, samples))
+    for first, second in zip(*(model._state.model.moments for model, _ in models), strict=True):
+        assert_allclose(second.mean[-1], 1e14, rtol=1e-15)
+        assert_allclose(np.square(second.factor).sum(1), np.square(first.factor).sum(1), rtol=1e-4)
+        assert not second.factor[:, -1].any()
+    expected, found = (model.predict_proba(samples) for model, samples in models)
+    assert_allclose(found, expected, atol=1e-4)

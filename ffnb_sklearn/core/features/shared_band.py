@@ -64,10 +64,8 @@ class SharedBand:
         n_biased = self.n_rectified // _NEURONS_PER_BIASED
         return slice(n_biased, self.n_rectified)
 
-    def pairs(self) -> TurningPairs | None:
-        """Return the cosines with their sines among the features, if there are any."""
-        if not len(self.frequencies):
-            return None
+    def pairs(self) -> TurningPairs:
+        """Return the cosines with their sines among the features."""
         n_inputs = self.rows.shape[1] - 1
         start = n_inputs + self.n_rectified
         frequencies = self.frequencies[::2]

@@ -357,8 +357,7 @@ def fit_distances(
         shrinkage = 0.0
     if base is None:
         base = gaussians.shared_covariance(shrinkage, epsilon)
-    centre = gaussians.weights @ gaussians.means / gaussians.weights.sum()
-    planes = base.solve(gaussians.means - centre)
+    planes = base.solve(gaussians.means - gaussians.centre())
     is_normal = temperature is not None
     own_temperature = 0.0
     if temperature is None:
@@ -387,7 +386,7 @@ def solve_distances(
     The rows of the classes may be overwritten. `planes` are the means, minus the weighted mean of
     all, times the inverse of B; None computes them.
     """
-    centre = gaussians.weights @ gaussians.means / gaussians.weights.sum()
+    centre = gaussians.centre()
     means = gaussians.means - centre
     solution = _solve_classes(gaussians, base, shrinkage, means, is_normal, planes)
     return GaussianDistances(

@@ -14,9 +14,11 @@ from ..linalg import (
     ENERGY_ROUNDING,
     LEAST_ENERGY,
     LENGTH_ROUNDING,
+    VALUE_ROUNDING,
     DiagonalPlusGram,
     column_energies,
     lower_gram,
+    weighted_mean,
 )
 
 __all__ = ["ClassGaussians"]
@@ -49,6 +51,9 @@ class ClassGaussians:
     gram : Tensor of shape (d, d) or None
         Lower triangle of the Gram matrix of the columns of `rows`; None if there are fewer rows
         than columns.
+    rounding : Tensor of shape (d,)
+        Variance of the rounding errors of shared neurons, and of columns in which no samples
+        differ; else zero.
     seed : int, default=0
         Seed of the draws of the judge.
     absolute_ridge : bool, default=False
@@ -64,6 +69,7 @@ class ClassGaussians:
     penalties: torch.Tensor
     energies: torch.Tensor
     gram: torch.Tensor | None
+    rounding: torch.Tensor
     seed: int = 0
     absolute_ridge: bool = False
 
@@ -76,8 +82,13 @@ class ClassGaussians:
         *,
         device: torch.device,
         seed: int = 0,
+        shared: slice | None = None,
     ) -> "ClassGaussians":
-        """Stack the moments of some features; None sets their penalties to 1."""
+        """Stack the moments of some features; None sets their penalties to 1.
+
+        Features that are constant up to rounding are the same in all classes. `shared` are the
+        numbers of the shared neurons among the features.
+        """
         if penalties is None:
             penalties = np.ones(len(columns))
         seen = as_slice(columns)
@@ -102,7 +113,7 @@ class ClassGaussians:
             gram = lower_gram(rows.T)
         # Class by class, because the squares of all rows may not fit into memory.
         energies = map(column_energies, torch.split(rows, list(lengths)))
-        return cls(
+        gaussians = cls(
             weights=as_tensor(weights, device=device),
             counts=as_tensor(counts, device=device),
             means=as_tensor(means, device=device),
@@ -112,8 +123,50 @@ class ClassGaussians:
             penalties=as_tensor(penalties, device=device),
             energies=torch.stack(list(energies)),
             gram=gram,
+            rounding=torch.zeros(len(columns), dtype=torch.float64, device=device),
             seed=seed,
         )
+        return gaussians._without_rounding(shared or slice(0, 0))
+
+    def _without_rounding(self, shared: slice) -> "ClassGaussians":
+        """Return the classes with their variance due to rounding, which separates no classes.
+
+        Where all samples differ by rounding alone, the classes get one mean and no scatter. The
+        rounding errors of an input are relative to its mean. Those of a shared neuron are relative
+        to the norm of a sample, and so to that of the outputs of all shared neurons: a large
+        constant input hides the other inputs from them.
+        """
+        centre = self.centre()
+        squares = centre.square()
+        rounding = VALUE_ROUNDING**2 * squares
+        rounding[shared] = ENERGY_ROUNDING * squares[shared].sum()
+        total = self.weights.sum()
+        shares = self.weights / total
+        within = (self.energies.sum(0) + self.residuals.sum(0)) / total
+        between = shares @ (self.means - centre).square()
+        is_constant = within + between <= rounding
+        has_rounding = is_constant.clone()
+        has_rounding[shared] = True
+        rounding = torch.where(has_rounding, rounding, 0.0)
+        gaussians = replace(self, rounding=rounding)
+        if not bool(is_constant.any()):
+            return gaussians
+        varies = (~is_constant).to(self.means.dtype)
+        gram = self.gram
+        if gram is not None:
+            gram = gram * varies * varies[:, None]
+        self.rows.mul_(varies)
+        return replace(
+            gaussians,
+            means=torch.where(is_constant, centre, self.means),
+            residuals=self.residuals * varies,
+            energies=self.energies * varies,
+            gram=gram,
+        )
+
+    def centre(self) -> torch.Tensor:
+        """Return the weighted mean of the class means, of shape (d,)."""
+        return weighted_mean(self.means, self.weights)
 
     @cached_property
     def class_rows(self) -> tuple[torch.Tensor, ...]:
@@ -136,20 +189,22 @@ class ClassGaussians:
             penalties=self.penalties[:n_features],
             energies=self.energies[:, :n_features],
             gram=gram,
+            rounding=self.rounding[:n_features],
         )
 
     def spreads(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the scatter of each feature within classes and between means, and its energy.
 
-        The energy is the weighted sum of the squared class means.
+        The energy is the weighted sum of the squared class means. Scatter between means that is
+        only rounding is zero.
         """
         weights = self.weights
         means = self.means
-        centre = weights @ means / weights.sum()
-        deviations = means - centre
+        deviations = means - self.centre()
         within = self.energies.sum(0) + self.residuals.sum(0)
         between = weights @ deviations.square_()
         energy = weights @ means.square()
+        between = torch.where(between > ENERGY_ROUNDING * energy, between, 0.0)
         return within, between, energy
 
     def weigh_blocks(self, blocks: Blocks, input_energy: float | None) -> "ClassGaussians":
@@ -193,7 +248,7 @@ class ClassGaussians:
         variance :math:`\bar{D}` outside the kept axes. The result is multiplied by `times`.
         """
         total = self.weights.sum()
-        ridge = epsilon * self.ridge_unit() * self.penalties
+        ridge = self.ridge(epsilon)
         pooled_outside = self.residuals.sum(0) / total
         mean_outside = (self.residuals / self.weights[:, None]).mean(0)
         diagonal = ridge + shrinkage * pooled_outside + (1.0 - shrinkage) * mean_outside
@@ -253,6 +308,13 @@ class ClassGaussians:
         spreads = self.energies @ inverse_penalties + self.residuals @ inverse_penalties
         return spreads / self.weights / len(inverse_penalties)
 
+    def ridge(self, epsilon: float) -> torch.Tensor:
+        """Return the ridge of each feature that all classes share, of shape (d,).
+
+        It contains the variance of their rounding errors, which counts nothing on ordinary data.
+        """
+        return epsilon * self.ridge_unit() * self.penalties + self.rounding
+
     def ridge_unit(self) -> torch.Tensor:
         """Return the unit of a ridge that all classes share, of shape ()."""
         if self.absolute_ridge:
@@ -269,15 +331,14 @@ class ClassGaussians:
         within = shares @ self.mean_variances()
         if within > LEAST_ENERGY:
             return within
-        energies = self.means.square() / self.penalties
-        energy = shares @ energies.mean(1)
-        centre = shares @ self.means
-        deviations = self.means - centre
-        spreads = deviations.square() / self.penalties
-        between = shares @ spreads.mean(1)
-        rounding = ENERGY_ROUNDING * energy
-        rounding = rounding.clamp_min(LEAST_ENERGY)
-        if between > rounding:
+        energies = shares @ self.means.square()
+        energy = (energies / self.penalties).mean()
+        deviations = self.means - self.centre()
+        spreads = shares @ deviations.square()
+        # Columns have unlike units, so the rounding of each is compared with its own spread.
+        spreads = torch.where(spreads > ENERGY_ROUNDING * energies, spreads, 0.0)
+        between = (spreads / self.penalties).mean()
+        if between > LEAST_ENERGY:
             return between
         if energy > LEAST_ENERGY:
             return energy

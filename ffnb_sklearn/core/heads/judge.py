@@ -82,12 +82,10 @@ class LeftOutSamples:
     """
 
     def __init__(self, gaussians: ClassGaussians) -> None:
-        weights = gaussians.weights
-        centre = weights @ gaussians.means / weights.sum()
         self.gaussians = gaussians
-        self.means = gaussians.means - centre
+        self.means = gaussians.means - gaussians.centre()
         self.off_centre = _off_centre(self.means)
-        self._n_opponents = min(_N_JUDGED, len(weights) - 1)
+        self._n_opponents = min(_N_JUDGED, len(gaussians.weights) - 1)
         self.classes = self._judged_classes()
 
     @property

@@ -28,7 +28,7 @@ import torch
 from torch import nn
 
 from ..device import Array, as_array, as_tensor
-from ..linalg import NotPositiveDefiniteError
+from ..linalg import NotPositiveDefiniteError, weighted_mean
 from ..settings import Settings
 from .gaussians import ClassGaussians
 from .interface import Choice, Head, Rows
@@ -133,7 +133,7 @@ def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidg
     The ridge, epsilon, is relative to the mean variance within classes, which have equal weights.
     """
     share = 1.0 / len(gaussians.weights)
-    centre = gaussians.means.mean(0)
+    centre = weighted_mean(gaussians.means, torch.ones_like(gaussians.weights))
     from_centre = gaussians.means - centre
     # The part within the classes is factored alone: the sum with that of the means would lose the
     # digits of classes that are small beside their distances.

@@ -10,7 +10,12 @@ import mpmath
 import numpy
 import torch
 
-from tests.campaigns.numerics.errors import call_errors, merge_errors, model_errors
+from tests.campaigns.numerics.errors import (
+    call_errors,
+    constant_errors,
+    merge_errors,
+    model_errors,
+)
 from tests.campaigns.numerics.switches import ESTIMATORS, SAMPLES, SWITCHES, differences
 
 DRAWS = range(5)
@@ -19,12 +24,13 @@ MODELS = {
     **{f"scale {scale:.0e}": {"scale": scale} for scale in (1e-70, 1e-35, 1e35, 1e70)},
 }
 OFFSETS = (0, 1e10)
+CONSTANTS = (1e-3, 1e6, 1e12, 1e14, 1.7e18, 1e40)
 N_MERGES, N_CALLS = 10_000, 5_000
 
 
-def worst(**case):
+def worst(errors_of=model_errors, **case):
     """Return the largest error of each quantity in several draws."""
-    errors = [model_errors(**case, seed=seed) for seed in DRAWS]
+    errors = [errors_of(**case, seed=seed) for seed in DRAWS]
     return {name: max(one[name] for one in errors) for name in errors[0]}
 
 
@@ -43,6 +49,9 @@ def print_table(title, cases):
 
 PARTS = {
     "models": {name: partial(worst, **case) for name, case in MODELS.items()},
+    "constant columns": {
+        f"value {one:.1e}": partial(worst, constant_errors, value=one) for one in CONSTANTS
+    },
     f"{N_MERGES} merges": {
         f"offset {one:.0e}": partial(merge_errors, N_MERGES, one) for one in OFFSETS
     },

@@ -54,6 +54,37 @@ def model_errors(offset=0.0, scale=1.0, seed=0):
     return {**errors, "bound": bound_error(offset, scale, seed)}
 
 
+def constant_errors(value, seed=0):
+    """Return the errors of a model whose inputs have a further column, of one value.
+
+    The exact mean of that column is the value, and its exact scatter is zero.
+    """
+    task, parts, new = draw(seed=seed)
+    task = replace(task, samples=torch.as_tensor(_beside(task.X.numpy(), value)))
+    parts = [(_beside(X, value), weights) for X, weights in parts]
+    new = _beside(new, value)
+    model = learnt([task], INPUTS)
+    classes = Classes(parts, INPUTS.shrinkage, INPUTS.epsilon)
+    fisher = prediction.solve_once(model, CPU).classifier
+    distances = prediction.solve_once(learnt([task], INPUTS, classifier="gaussian"), CPU).classifier
+    rows = torch.as_tensor(new)
+    scatters = [
+        (one.scatter(), moments(*part)[1]) for one, part in zip(model.moments, parts, strict=True)
+    ]
+    return {
+        "constant mean": max(abs(float(one.mean[-1]) / value - 1.0) for one in model.moments),
+        "constant scatter": max(float(np.abs(found[-1]).max()) for found, _ in scatters),
+        "scatters": max(relative_error(*pair) for pair in scatters),
+        "pair scores": relative_error(fisher.scores(rows).numpy(), classes.pair_scores(new)),
+        "distances": relative_error(distances.log_ratios(rows).numpy(), classes.log_ratios(new)),
+    }
+
+
+def _beside(X, value):
+    """Return samples with a further column of one value."""
+    return np.column_stack([X, np.full(len(X), value)])
+
+
 def bound_error(offset, scale, seed=0):
     """Return the error of the bound on forgetting of a band of the second task."""
     whole, parts, _ = draw(offset, scale, seed)

@@ -21,8 +21,12 @@ def moments(X, weights):
 
 
 def ridge_shape(variances):
-    """Return the ridge of epsilon 1 of inputs alone: their variances plus the lower median."""
-    median = sorted(variances)[(len(variances) - 1) // 2]
+    """Return the ridge of epsilon 1 of inputs alone: their variances plus the lower median.
+
+    The median is that of the columns that vary.
+    """
+    positive = sorted(one for one in variances if one > 0)
+    median = positive[(len(positive) - 1) // 2]
     penalties = [variance + median for variance in variances]
     scaled = mp.fsum(v / one for v, one in zip(variances, penalties, strict=True))
     return mp.diag([one * scaled / len(variances) for one in penalties])

@@ -11,7 +11,12 @@ from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
 pytest.importorskip("mpmath")
 pytest.importorskip("dask")
 
-from tests.campaigns.numerics.errors import call_errors, merge_errors, model_errors
+from tests.campaigns.numerics.errors import (
+    call_errors,
+    constant_errors,
+    merge_errors,
+    model_errors,
+)
 from tests.campaigns.numerics.orders import order_errors
 from tests.campaigns.numerics.programs import HEADS, program_error
 from tests.campaigns.numerics.switches import SWITCHES, differences
@@ -25,6 +30,11 @@ def test_errors_do_not_depend_on_the_scale(scale):
     # The bound has a slack of 1e-13, which keeps it above the drift.
     assert errors.pop("bound") < 2e-13
     assert max(errors.values()) < 30 * EPS
+
+
+@pytest.mark.parametrize("value", [1e-3, 1e14, 1.7e18])
+def test_errors_do_not_depend_on_a_constant_column(value):
+    assert max(constant_errors(value).values()) < 30 * EPS
 
 
 @pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")

@@ -168,3 +168,61 @@ def test_the_seed_is_kept_by_all_that_derives_from_the_classes():
     assert (
         gaussians.first_features(2).replace_by_identity().weigh_blocks(Blocks(1, 1), 2.0).seed == 7
     )
+
+
+# ---- columns that are constant up to rounding
+
+
+def with_constant(value, shift=0.0):
+    """Return classes in four columns, of which column 2 is a value up to a shift per class."""
+    moments = []
+    for number, each in enumerate(classes()):
+        each.mean[2] = value + number * shift
+        each.factor[:, 2] = 0.0
+        each.residual[2] = 0.0
+        moments.append(each)
+    return moments
+
+
+@pytest.mark.parametrize("value", [1e-3, 1.7e18, -1e30])
+def test_rounding_of_means_separates_no_classes(value):
+    shift = np.spacing(value)
+    gaussians = stacked(with_constant(value, shift))
+    assert len(set(gaussians.means[:, 1].tolist())) == 1
+    within, between, _ = gaussians.spreads()
+    assert (within[1], between[1]) == (0.0, 0.0)
+    # Further columns keep their bits.
+    other = stacked(classes())
+    assert_array_equal(gaussians.means[:, [0, 2]], other.means[:, [0, 2]])
+    assert_array_equal(gaussians.first_features(2).rounding, gaussians.rounding[:2])
+    # The ridge exceeds the rounding, so a sample that differs by rounding is not remote.
+    assert gaussians.ridge(0.0)[1] >= (4.0 * shift) ** 2
+    assert_array_equal(gaussians.ridge(0.0)[[0, 2]], [0.0, 0.0])
+
+
+def test_a_gap_beyond_rounding_separates_classes():
+    gaussians = stacked(with_constant(1e6, 1e-3))
+    assert len(set(gaussians.means[:, 1].tolist())) == 3
+    assert_array_equal(gaussians.rounding, np.zeros(3))
+
+
+def test_a_constant_column_does_not_hide_the_variance_between_classes():
+    moments = [replace(each, factor=each.factor[:0], truncated=None) for each in classes()]
+    plain = [each.take(np.array([0, 3])) for each in moments]
+    for each in moments:
+        each.mean[2] = 1.7e18
+    found = stacked(moments, np.ones(3)).pooled_variance()
+    alone = ClassGaussians.from_moments(plain, np.arange(2), np.ones(2), device=CPU)
+    # Of three columns, one has no variance.
+    assert_allclose(found, alone.pooled_variance() * 2.0 / 3.0, rtol=1e-12)
+
+
+def test_rounding_of_a_shared_neuron_is_relative_to_all_shared_neurons():
+    moments = with_constant(1.0, 1e-3)
+    for each in moments:
+        each.mean[3] = 1e12
+        each.factor[:, 3] = 0.0
+        each.residual[3] = 0.0
+    stack = ClassGaussians.from_moments(moments, COLUMNS, device=CPU, shared=slice(1, 3))
+    assert_array_equal(stack.means[0, 1:], stack.means[1, 1:])
+    assert_allclose(stack.rounding, [0.0, 1.0, 1.0], rtol=1e-12)
