@@ -24,7 +24,7 @@ from ffnb_sklearn import (
     metrics,
     streams,
 )
-from ffnb_sklearn._inputs.sparse_format import checked_sparse
+from ffnb_sklearn._inputs.arrays import checked_sparse
 
 __all__ = ["CALLS", "ENTRANCES", "Entrance", "X", "Y"]
 

@@ -18,10 +18,22 @@ from .._inputs.sparse import place_samples
 from ..core.device import as_array, plain_torch
 from .callbacks import CallbackSupportMixin, ReportedTask, metadata_of, with_callbacks
 from .priors import LEAST, unseen_scores
-from .state import learned_attribute
 from .validation import check_inputs, check_samples
 
-__all__ = ["ClassIncrementalClassifier"]
+__all__ = ["ClassIncrementalClassifier", "learned_attribute"]
+
+
+def learned_attribute(read):
+    """Make an attribute that `read` computes from the state of an estimator.
+
+    It raises `NotFittedError`, an `AttributeError`, while there is no state.
+    """
+
+    def attribute(estimator):
+        state = estimator._learned_state()
+        return read(state)
+
+    return property(attribute)
 
 
 class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):

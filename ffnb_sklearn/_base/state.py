@@ -8,7 +8,7 @@ import numpy as np
 from .._inputs.columns import ColumnRepair
 from .._inputs.sparse import RandomProjection
 
-__all__ = ["State", "learned_attribute"]
+__all__ = ["State"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,16 +173,3 @@ def _tasks_without(task_classes, labels):
         if len(remaining_labels):
             remaining.append(remaining_labels)
     return tuple(remaining)
-
-
-def learned_attribute(read):
-    """Make an attribute that `read` computes from the state of an estimator.
-
-    It raises `NotFittedError`, an `AttributeError`, while there is no state.
-    """
-
-    def attribute(estimator):
-        state = estimator._learned_state()
-        return read(state)
-
-    return property(attribute)

@@ -1,15 +1,19 @@
-"""Conversion of arrays from users to NumPy, and of results to the library of the user."""
+"""Conversion of arrays from users to NumPy, and of results to the library of the user.
+
+SciPy does not check the indices of sparse arrays in its conversions and products, so they are
+checked here.
+"""
 
 import sys
+from copy import copy
 
 import numpy as np
 import torch
+from scipy import sparse
 from scipy.sparse import issparse
 from sklearn.utils._array_api import get_namespace, get_namespace_and_device, move_to
 
-from .sparse_format import checked_sparse
-
-__all__ = ["as_numpy", "in_library_of", "in_memory"]
+__all__ = ["as_numpy", "checked_sparse", "in_library_of", "in_memory"]
 
 # Beginnings of the names of dtypes of times, in NumPy, pandas, polars and pyarrow.
 _TIMES = ("date", "time", "duration")
@@ -104,3 +108,56 @@ def _dtypes(array):
         return array.dtypes
     # Arrays of pyarrow have a type.
     return [getattr(array, "dtype", getattr(array, "type", None))]
+
+
+def checked_sparse(X, name):
+    """Return a sparse array whose indices lie within its shape; return anything else as it is.
+
+    A wrong index makes SciPy read or write memory of other objects. The result shares the arrays
+    of X, which does not change.
+    """
+    if not sparse.issparse(X):
+        return X
+    try:
+        return _checked(X)
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must have indices within its shape, {X.shape}; got a sparse array of format "
+            f"{X.format!r} with a fault: {error}."
+        ) from error
+
+
+def _checked(X):
+    """Return a sparse array of the same content; raise if its indices do not fit."""
+    # These constructors check all indices.
+    sparse_class = type(X)
+    if X.format == "coo":
+        return sparse_class((X.data, X.coords), shape=X.shape)
+    if X.format == "dia":
+        return sparse_class((X.data, X.offsets), shape=X.shape)
+    if X.format == "lil":
+        _check_rows(X)
+    if X.format not in ("csr", "csc", "bsr"):
+        X = X.tocsr()
+    # The check replaces attributes.
+    X = copy(X)
+    _check_pointers(X)
+    X.check_format(full_check=True)
+    return X
+
+
+def _check_rows(X):
+    """Raise if a row of a list of lists has more or fewer indices than values."""
+    for indices, values in zip(X.rows, X.data, strict=True):
+        if len(indices) != len(values):
+            raise ValueError(f"a row has {len(indices)} indices and {len(values)} values")
+
+
+def _check_pointers(X):
+    """Raise for faults that `check_format` passes: pointers that end at zero or wrap around."""
+    for indices in (X.indptr, X.indices):
+        if indices.dtype.kind not in "iu":
+            raise ValueError(f"indices must be integers; got {indices.dtype}")
+    steps_back = X.indptr[1:] < X.indptr[:-1]
+    if steps_back.any():
+        raise ValueError("index pointers must not decrease")

@@ -14,11 +14,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from torch import nn
 
 from .._base import export, novelty, revision
-from .._base.base import ClassIncrementalClassifier
+from .._base.base import ClassIncrementalClassifier, learned_attribute
 from .._base.learning import learn_task
 from .._base.priors import allow_for_unforeseen, class_priors, estimate_shares
 from .._base.settings import present_state
-from .._base.state import learned_attribute
 from .._inputs.arrays import as_numpy, in_library_of
 from .._inputs.locks import exclusive
 from .._inputs.sparse import WideSamples

@@ -21,7 +21,7 @@ from .._base.band_settings import (
     warn_without_loss,
 )
 from .._base.bands import Bands
-from .._base.state import learned_attribute
+from .._base.base import learned_attribute
 from .._inputs.locks import exclusive
 from .._inputs.tasks import class_incremental_tasks
 from ..core.bands.learning import learn_with_bands

@@ -1,28 +1,34 @@
 """Learn the samples of a task: add them to the moments of their classes."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+import torch
+
 from .device import few_threads
-from .left_out import left_out_likeness
-from .model import FeaturesOf, Model, Task, add_task, task_features
+from .features import as_slice
+from .left_out import FeaturesOf, left_out_likeness
+from .model import Model, Task
+from .moments import ClassMoments, MomentSums, add_to_class, check_size
 from .settings import Settings
+from .sparse import SparseInputs, moments_of_inputs
 
 
 def learn(model: Model, task: Task, settings: Settings) -> Model:
     """Learn one task, of new classes, known classes, or both."""
-    with few_threads(n_operations_to_learn(model, task)):
+    features = model.features
+    with few_threads(n_operations_to_learn(features.n_features, task)):
         learned = replace(model, settings=settings)
-        features_of = partial(task_features, learned, task)
+        features_of = partial(task_features, features, task)
         moments = add_task(model.moments, learned, task, features_of)
         learned = replace(learned, moments=moments)
         return prepare_predictions(learned, model, task, features_of)
 
 
-def n_operations_to_learn(model: Model, task: Task) -> float:
+def n_operations_to_learn(n_features: int, task: Task) -> float:
     """Estimate the number of operations of the moments of a task."""
     n_samples = len(task.classes)
-    n_features = model.feature_map.n_features
     return 2.0 * n_samples * n_features * min(n_samples, n_features)
 
 
@@ -39,3 +45,59 @@ def prepare_predictions(
         likeness = left_out_likeness(before, task, learned, features_of)
         learned = learned.replace_left_out(likeness)
     return learned
+
+
+def task_features(
+    features: Callable[[torch.Tensor], torch.Tensor], task: Task, numbers: torch.Tensor
+) -> torch.Tensor:
+    """Return features of the samples of a task with some numbers."""
+    # Samples in class order are not copied.
+    rows = as_slice(numbers.numpy())
+    return features(task.samples[rows].double())
+
+
+def add_task(
+    moments: Sequence[ClassMoments], model: Model, task: Task, features_of: FeaturesOf
+) -> tuple[ClassMoments, ...]:
+    """Add the samples of a task to the moments of all known classes; new classes follow.
+
+    Raise `ValueError` if the features of all classes are too small for double precision.
+    """
+    updated = list(moments)
+    for number, samples in samples_by_class(task):
+        is_known = number < len(moments)
+        added = _moments_of_class(model, task, features_of, samples, is_known)
+        add_to_class(
+            updated,
+            number,
+            added,
+            model.settings.rank,
+            device=task.classes.device,
+            pairs=model.features.shared.pairs(),
+        )
+    check_size(updated)
+    return tuple(updated)
+
+
+def samples_by_class(task: Task) -> list[tuple[int, torch.Tensor]]:
+    """Return the numbers of the classes of a task, in order, with the numbers of their samples."""
+    order = torch.argsort(task.classes, stable=True)
+    labels, counts = torch.unique_consecutive(task.classes[order], return_counts=True)
+    members = torch.split(order.cpu(), counts.tolist())
+    return list(zip(labels.tolist(), members, strict=True))
+
+
+def _moments_of_class(
+    model: Model, task: Task, features_of: FeaturesOf, samples: torch.Tensor, is_known: bool
+) -> ClassMoments:
+    """Return the moments of the samples of a class in a task, with spare axes if it is known."""
+    rank = model.settings.rank
+    if isinstance(task.samples, SparseInputs):
+        inputs = task.samples.sparse(samples.numpy())
+        return moments_of_inputs(inputs, task.weights.cpu()[samples], rank, with_spare=is_known)
+    sums = MomentSums(model.features.shared.pairs())
+    for chunk in torch.split(samples, model.settings.chunk_size):
+        weights = task.weights[chunk.to(task.weights.device)]
+        # No name refers to the features of a chunk, so they leave memory before the next chunk.
+        sums.add(features_of(chunk), weights)
+    return sums.moments(rank, with_spare=is_known)

@@ -3,7 +3,7 @@
 A class keeps the values, or quantiles of them. Shrinkage and ridge are still those of all samples.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 
 import numpy as np
@@ -14,9 +14,12 @@ from .device import Array, as_array, as_tensor, few_threads, plain_torch
 from .heads.interface import NUMBERS_TOGETHER
 from .likeness import LeftOutLikeness, pooled_likeness
 from .linalg import LENGTH_ROUNDING
-from .model import FeaturesOf, Model, Samples, Task
+from .model import Model, Samples, Task
 from .prediction import classifier_view, n_operations, relative_distances
 from .sparse import SparseInputs
+
+# Returns the features that moments get of the samples of a task with some numbers.
+FeaturesOf = Callable[[torch.Tensor], torch.Tensor]
 
 # Samples whose left-out likeness is computed: a quantile of 5 % is then known up to 0.7 %.
 _ENOUGH = 1000

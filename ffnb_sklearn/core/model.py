@@ -5,28 +5,23 @@ Classes are numbered in order of arrival. `ffnb_sklearn.core.prediction` solves 
 a model implies.
 """
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, Self, cast, runtime_checkable
 
 import torch
 
-from .class_moments import (
+from .features import FeatureMap, FixedFeatures, Index, TrainedLayers, draw_shared_band
+from .likeness import LeftOutLikeness
+from .moments import (
     ClassMoments,
-    MomentSums,
-    add_to_class,
-    check_size,
     keep_axes,
     n_axes_of_one_fit,
     none_if_zero,
 )
-from .features.feature_map import FeatureMap, FixedFeatures, Index, TrainedLayers, as_slice
-from .features.shared_band import draw_shared_band
-from .likeness import LeftOutLikeness
 from .settings import Settings
 from .solution import Solution, n_classifier_weights
-from .sparse import SparseInputs, moments_of_inputs
 
 
 class Samples(Protocol):
@@ -210,61 +205,3 @@ def empty_model(n_inputs: int, settings: Settings, seed: int) -> Model:
         settings.shared_band_size, n_inputs, mirrored=settings.skip_connection, seed=seed
     )
     return Model(settings, seed, FixedFeatures(n_inputs, shared))
-
-
-# Returns all features of the samples of a task with some numbers.
-FeaturesOf = Callable[[torch.Tensor], torch.Tensor]
-
-
-def task_features(model: Model, task: Task, numbers: torch.Tensor) -> torch.Tensor:
-    """Return all features of the samples of a task with some numbers."""
-    # Samples in class order are not copied.
-    rows = as_slice(numbers.numpy())
-    return model.feature_map(task.samples[rows].double())
-
-
-def add_task(
-    moments: Sequence[ClassMoments], model: Model, task: Task, features_of: FeaturesOf
-) -> tuple[ClassMoments, ...]:
-    """Add the samples of a task to the moments of all known classes; new classes follow.
-
-    Raise `ValueError` if the features of all classes are too small for double precision.
-    """
-    updated = list(moments)
-    for number, samples in samples_by_class(task):
-        is_known = number < len(moments)
-        added = _moments_of_class(model, task, features_of, samples, is_known)
-        add_to_class(
-            updated,
-            number,
-            added,
-            model.settings.rank,
-            device=task.classes.device,
-            pairs=model.features.shared.pairs(),
-        )
-    check_size(updated)
-    return tuple(updated)
-
-
-def samples_by_class(task: Task) -> list[tuple[int, torch.Tensor]]:
-    """Return the numbers of the classes of a task, in order, with the numbers of their samples."""
-    order = torch.argsort(task.classes, stable=True)
-    labels, counts = torch.unique_consecutive(task.classes[order], return_counts=True)
-    members = torch.split(order.cpu(), counts.tolist())
-    return list(zip(labels.tolist(), members, strict=True))
-
-
-def _moments_of_class(
-    model: Model, task: Task, features_of: FeaturesOf, samples: torch.Tensor, is_known: bool
-) -> ClassMoments:
-    """Return the moments of the samples of a class in a task, with spare axes if it is known."""
-    rank = model.settings.rank
-    if isinstance(task.samples, SparseInputs):
-        inputs = task.samples.sparse(samples.numpy())
-        return moments_of_inputs(inputs, task.weights.cpu()[samples], rank, with_spare=is_known)
-    sums = MomentSums(model.features.shared.pairs())
-    for chunk in torch.split(samples, model.settings.chunk_size):
-        weights = task.weights[as_slice(chunk.numpy())]
-        # No name refers to the features of a chunk, so they leave memory before the next chunk.
-        sums.add(features_of(chunk), weights)
-    return sums.moments(rank, with_spare=is_known)

@@ -9,10 +9,11 @@ from operator import itemgetter
 import numpy as np
 import torch
 
-from .class_moments import SUBTRACTION_ROUNDING, ClassMoments, merge, merge_classes, subtract
 from .device import Array, plain_torch
+from .learning import add_task, task_features
 from .likeness import LeftOutLikeness, pooled_likeness
-from .model import Model, Task, add_task, task_features
+from .model import Model, Task
+from .moments import SUBTRACTION_ROUNDING, ClassMoments, merge, merge_classes, subtract
 
 
 def forget_classes(model: Model, gone: Sequence[int]) -> Model:
@@ -78,7 +79,7 @@ def subtract_samples(
     sample.
     """
     blank = replace(model, moments=(), earlier=None)
-    removed_moments = add_task((), blank, task, partial(task_features, blank, task))
+    removed_moments = add_task((), blank, task, partial(task_features, blank.features, task))
     moments = list(model.moments)
     left_out = list(model.left_out)
     for number in numbers:

@@ -14,8 +14,7 @@ from itertools import product
 
 import torch
 
-from .features.feature_map import Blocks
-from .features.shared_band import SharedBand
+from .features import Blocks, SharedBand
 from .heads import Head
 from .heads.gaussians import ClassGaussians
 from .heads.interface import Choice

@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 import torch
 
-from .class_moments import ClassMoments
-from .features.feature_map import FixedFeatures, Index
+from .features import FixedFeatures, Index
 from .heads import HEADS, Head
 from .heads.gaussians import ClassGaussians
 from .linalg import SUM_ROUNDING
-from .scatter import FEWEST_AXES
+from .moments import FEWEST_AXES, ClassMoments
 from .selection import Choice, apply_choice, choose
 from .settings import Settings
 

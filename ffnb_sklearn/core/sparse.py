@@ -12,13 +12,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
-from .class_moments import (
-    ClassMoments,
-    check_weight,
-    moments_of,
-    none_if_zero,
-    norm_of_weights,
-)
 from .device import as_array
 from .linalg import (
     ENERGY_ROUNDING,
@@ -28,7 +21,17 @@ from .linalg import (
     longest_rows_of_products,
     random_directions,
 )
-from .scatter import Rank, add_spare_axes, check_finite, pack_factor
+from .moments import (
+    ClassMoments,
+    Rank,
+    add_spare_axes,
+    check_finite,
+    check_weight,
+    moments_of,
+    none_if_zero,
+    norm_of_weights,
+    pack_factor,
+)
 
 
 @runtime_checkable

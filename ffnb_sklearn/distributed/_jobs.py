@@ -15,8 +15,8 @@ from .._base.revision import merge_states
 from .._base.state import State
 from .._base.validation import check_samples
 from .._inputs.columns import ColumnSpreads
-from ..core.class_moments import merge
 from ..core.device import resolve_device
+from ..core.moments import merge
 
 __all__ = ["DescribeShards", "LearnShards"]
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 import numpy as np
 from scipy import sparse
 
-from .._inputs.sparse_format import checked_sparse
+from .._inputs.arrays import checked_sparse
 
 __all__ = ["arrays_of_shard", "import_dask", "list_of_shards"]
 

@@ -23,7 +23,7 @@ import torch
 from sklearn.base import BaseEstimator
 
 from ..backbones import TorchFeatureExtractor
-from ..core.features.shared_band import SharedBand, draw_shared_band
+from ..core.features import SharedBand, draw_shared_band
 from ._budget import spend_on_skops
 from ._checks import check_estimator, is_path
 from ._classes import field_types, fits

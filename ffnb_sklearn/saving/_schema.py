@@ -44,10 +44,10 @@ from ..core.bands.layers import Band, Layers
 from ..core.bands.settings import BandSettings, Descent
 from ..core.bands.trained import BandMoments, Trained
 from ..core.bands.tuning.naive import NaiveNetwork, Outputs
-from ..core.class_moments import ClassMoments
-from ..core.features.feature_map import FixedFeatures
+from ..core.features import FixedFeatures
 from ..core.likeness import LeftOutLikeness
 from ..core.model import Model
+from ..core.moments import ClassMoments
 from ..core.settings import Settings
 from ..open_set import OpenSetClassifier
 from ..pipeline import ContinualPipeline

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from ffnb_sklearn import IncrementalDiscriminantAnalysis, load, save
 from ffnb_sklearn.classifiers import discriminant
 from ffnb_sklearn.core import prediction
-from ffnb_sklearn.core.features.feature_map import FeatureMap
+from ffnb_sklearn.core.features import FeatureMap
 from tests.separated_classes import CODES, X, learned, of, unchanged
 
 

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ffnb_sklearn import Bands, FFNBClassifier, IncrementalDiscriminantAnalysis
-from ffnb_sklearn.core.features.feature_map import FeatureMap
+from ffnb_sklearn.core.features import FeatureMap
 
 # Three classes that overlap, of unequal sizes; a few further samples of the first two.
 RNG = np.random.default_rng(0)

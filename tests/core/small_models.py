@@ -12,7 +12,7 @@ from ffnb_sklearn.core.bands.past import Past
 from ffnb_sklearn.core.bands.settings import BandSettings, Descent
 from ffnb_sklearn.core.linalg import SUM_ROUNDING
 from ffnb_sklearn.core.model import Settings, Task, empty_model
-from ffnb_sklearn.core.scatter import Scatter
+from ffnb_sklearn.core.moments import Scatter
 
 CPU = torch.device("cpu")
 D = 6

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core import class_moments, scatter
-from ffnb_sklearn.core.class_moments import (
+from ffnb_sklearn.core.device import as_array
+from ffnb_sklearn.core.moments import (
+    TurningPairs,
     check_size,
     keep_axes,
     merge,
@@ -21,8 +23,6 @@ from ffnb_sklearn.core.class_moments import (
     n_axes_of_one_fit,
     subtract,
 )
-from ffnb_sklearn.core.device import as_array
-from ffnb_sklearn.core.scatter import TurningPairs
 from tests.core.small_models import samples, second_moment
 
 CPU = torch.device("cpu")

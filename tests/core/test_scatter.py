@@ -6,7 +6,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core.linalg import longest_rows
-from ffnb_sklearn.core.scatter import (
+from ffnb_sklearn.core.moments import (
     Scatter,
     TurningPairs,
     add_spare_axes,

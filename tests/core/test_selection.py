@@ -21,18 +21,13 @@ from sklearn.model_selection import train_test_split
 from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.bands.layers import Band, Layers
-from ffnb_sklearn.core.class_moments import moments_of
-from ffnb_sklearn.core.features.feature_map import (
-    Blocks,
-    FeatureMap,
-    FixedFeatures,
-)
-from ffnb_sklearn.core.features.shared_band import SharedBand
+from ffnb_sklearn.core.features import Blocks, FeatureMap, FixedFeatures, SharedBand
 from ffnb_sklearn.core.heads import HEADS
 from ffnb_sklearn.core.heads.distances import fit_distances
 from ffnb_sklearn.core.heads.gaussians import ClassGaussians
 from ffnb_sklearn.core.heads.judge import LeftOutSamples
 from ffnb_sklearn.core.model import Task
+from ffnb_sklearn.core.moments import moments_of
 from ffnb_sklearn.core.selection import (
     Choice,
     GaussianDensities,

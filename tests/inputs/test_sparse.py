@@ -21,7 +21,7 @@ from ffnb_sklearn import (
 )
 from ffnb_sklearn._inputs import sparse as _sparse
 from ffnb_sklearn._inputs.sparse import N_COLUMNS, RandomProjection, SparseSamples, WideSamples
-from ffnb_sklearn.core.class_moments import moments_of
+from ffnb_sklearn.core.moments import moments_of
 from ffnb_sklearn.core.sparse import moments_of_inputs
 
 RNG = np.random.default_rng(0)

@@ -21,7 +21,7 @@ from ffnb_sklearn import (
     make_continual_pipeline,
     partial_fit_shards,
 )
-from ffnb_sklearn._inputs.sparse_format import checked_sparse
+from ffnb_sklearn._inputs.arrays import checked_sparse
 from ffnb_sklearn.backbones import TorchFeatureExtractor
 from tests import entrances
 from tests.entrances import CALLS, ENTRANCES

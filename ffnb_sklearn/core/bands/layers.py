@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ..device import Array, as_tensor
-from ..features.feature_map import Index
+from ..features import Index
 from .activations import ACTIVATIONS
 from .batch_norm import BatchNorm
 

@@ -7,9 +7,9 @@ from ..device import few_threads
 from ..learning import n_operations_to_learn, prepare_predictions
 from ..model import Model, Task
 from ..settings import Settings
+from .complete_moments import add_task_to_bands, features_with_outputs
 from .drafts import append_drafts, draft_bands
 from .layers import Layers
-from .moments import add_task_to_bands, features_with_outputs
 from .old_classes import store_inputs_past
 from .settings import BandSettings
 from .trained import Trained, trained_of
@@ -32,7 +32,7 @@ def learn_with_bands(
     no axis for new neurons in some layer.
     """
     n_passes = 1 + band_settings.descent.max_epochs
-    with few_threads(n_passes * n_operations_to_learn(model, task)):
+    with few_threads(n_passes * n_operations_to_learn(model.feature_map.n_features, task)):
         # Bands need all samples at once in double precision.
         task = replace(task, samples=task.X)
         learned = _prepare(model, task, settings, band_settings)

@@ -9,7 +9,7 @@ import torch
 from ..device import plain_torch
 from ..model import Model
 from ..revision import merge_left_out, merge_moments
-from .moments import replace_complete_moments
+from .complete_moments import replace_complete_moments
 from .old_classes import append_band
 from .trained import trained_of
 

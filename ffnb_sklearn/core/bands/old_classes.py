@@ -10,7 +10,7 @@ import torch
 
 from ..device import Array, as_array, as_tensor
 from ..model import Model
-from ..scatter import check_finite
+from ..moments import check_finite
 from .activations import ACTIVATIONS
 from .layers import Band
 from .past import LayerMoments, Past

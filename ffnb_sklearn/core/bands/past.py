@@ -10,7 +10,7 @@ import torch
 
 from ..device import Array, as_tensor
 from ..linalg import SUM_ROUNDING
-from ..scatter import check_finite
+from ..moments import check_finite
 
 __all__ = ["LEAST_PART", "LayerMoments", "Past", "PrincipalAxes"]
 

@@ -7,10 +7,10 @@ from typing import NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..class_moments import ClassMoments, none_if_zero
 from ..device import Array
-from ..features.feature_map import Index
+from ..features import Index
 from ..model import Model
+from ..moments import ClassMoments, none_if_zero
 from .layers import Layers
 from .past import LayerMoments, Past
 from .settings import BandSettings

@@ -7,9 +7,8 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from ..class_moments import ClassMoments
 from ..device import Array, as_tensor
-from ..features.feature_map import Blocks, Index, as_slice
+from ..features import Blocks, Index, as_slice
 from ..linalg import (
     ENERGY_ROUNDING,
     LEAST_ENERGY,
@@ -20,6 +19,7 @@ from ..linalg import (
     lower_gram,
     weighted_mean,
 )
+from ..moments import ClassMoments
 
 __all__ = ["ClassGaussians"]
 

@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 from torch.quasirandom import SobolEngine
 
 from ..device import as_tensor
-from ..features.shared_band import SharedBand
+from ..features import SharedBand
 from ..linalg import SUM_ROUNDING, DiagonalPlusGram, symmetric_root
 from .gaussians import ClassGaussians
 

@@ -9,8 +9,8 @@ from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.bands.bound import forgetting_bound, open_axes
 from ffnb_sklearn.core.bands.trained import trained_of
-from ffnb_sklearn.core.class_moments import merge, moments_of
 from ffnb_sklearn.core.model import Task
+from ffnb_sklearn.core.moments import merge, moments_of
 from tests.campaigns.numerics.exact import Classes, bound, moments, relative_error
 from tests.core.small_models import CPU, SETTINGS, learnt
 

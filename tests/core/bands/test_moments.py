@@ -7,7 +7,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core.bands.moments import (
+from ffnb_sklearn.core.bands.complete_moments import (
     add_task_to_bands,
     features_with_outputs,
     replace_complete_moments,

@@ -10,7 +10,7 @@ from ffnb_sklearn.core.bands.batch_norm import BatchNorm
 from ffnb_sklearn.core.bands.layers import Band
 from ffnb_sklearn.core.bands.old_classes import append_band, moments_in_band
 from ffnb_sklearn.core.bands.past import LayerMoments
-from ffnb_sklearn.core.class_moments import ClassMoments
+from ffnb_sklearn.core.moments import ClassMoments
 from tests.core.small_models import CPU, D, learnt, task
 
 RNG = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core.bands.past import Past
-from ffnb_sklearn.core.class_moments import ClassMoments
+from ffnb_sklearn.core.moments import ClassMoments
 from tests.core.small_models import CPU, second_moment
 
 

@@ -8,14 +8,14 @@ import torch
 from numpy.testing import assert_array_equal
 
 from ffnb_sklearn.core.bands.layers import Band, Layers
-from ffnb_sklearn.core.features.feature_map import (
+from ffnb_sklearn.core.features import (
     Blocks,
     FeatureMap,
     FixedFeatures,
+    SharedBand,
     TrainedLayers,
     as_slice,
 )
-from ffnb_sklearn.core.features.shared_band import SharedBand
 
 RNG = np.random.default_rng(0)
 X = torch.as_tensor(RNG.normal(size=(20, 5)))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core.features.shared_band import SharedBand, draw_shared_band
+from ffnb_sklearn.core.features import SharedBand, draw_shared_band
 
 RNG = np.random.default_rng(0)
 X = torch.as_tensor(RNG.normal(size=(20, 5)))

@@ -11,10 +11,10 @@ from sklearn.datasets import make_gaussian_quantiles
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from ffnb_sklearn import IncrementalDiscriminantAnalysis
-from ffnb_sklearn.core.class_moments import moments_of
 from ffnb_sklearn.core.heads import distances
 from ffnb_sklearn.core.heads.gaussians import ClassGaussians
 from ffnb_sklearn.core.heads.judge import LeftOutSamples
+from ffnb_sklearn.core.moments import moments_of
 from tests.core.small_models import CPU
 
 SIZES = (4, 30, 1, 9)

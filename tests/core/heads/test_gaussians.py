@@ -7,9 +7,9 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core.class_moments import ClassMoments
-from ffnb_sklearn.core.features.feature_map import Blocks
+from ffnb_sklearn.core.features import Blocks
 from ffnb_sklearn.core.heads.gaussians import ClassGaussians
+from ffnb_sklearn.core.moments import ClassMoments
 
 CPU = torch.device("cpu")
 COLUMNS = np.array([0, 2, 3])

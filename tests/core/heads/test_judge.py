@@ -7,9 +7,7 @@ from numpy.testing import assert_allclose
 from scipy.special import log_softmax
 from sklearn.datasets import make_circles, make_gaussian_quantiles
 
-from ffnb_sklearn.core.class_moments import moments_of
-from ffnb_sklearn.core.features.feature_map import FixedFeatures
-from ffnb_sklearn.core.features.shared_band import SharedBand, draw_shared_band
+from ffnb_sklearn.core.features import FixedFeatures, SharedBand, draw_shared_band
 from ffnb_sklearn.core.heads import judge
 from ffnb_sklearn.core.heads.gaussians import ClassGaussians
 from ffnb_sklearn.core.heads.judge import (
@@ -18,6 +16,7 @@ from ffnb_sklearn.core.heads.judge import (
     first_of_least,
     normal_draws,
 )
+from ffnb_sklearn.core.moments import moments_of
 from tests.core.small_models import CPU
 
 D, RIDGE = 12, 0.5

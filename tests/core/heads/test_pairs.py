@@ -7,9 +7,9 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core.class_moments import ClassMoments
 from ffnb_sklearn.core.heads.gaussians import ClassGaussians
 from ffnb_sklearn.core.heads.pairs import PairwiseFisher, fit_pairwise
+from ffnb_sklearn.core.moments import ClassMoments
 
 CPU = torch.device("cpu")
 SIZES = (9, 1, 5, 30, 1, 4)

@@ -8,10 +8,10 @@ from scipy.special import log_softmax
 from sklearn.linear_model import Ridge
 
 from ffnb_sklearn import IncrementalDiscriminantAnalysis
-from ffnb_sklearn.core.class_moments import moments_of
 from ffnb_sklearn.core.heads.gaussians import ClassGaussians
 from ffnb_sklearn.core.heads.ridge import OneVsAllRidge, fit_one_vs_all, left_out_values
 from ffnb_sklearn.core.linalg import NotPositiveDefiniteError
+from ffnb_sklearn.core.moments import moments_of
 
 CPU = torch.device("cpu")
 

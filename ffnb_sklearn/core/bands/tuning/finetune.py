@@ -13,14 +13,14 @@ import numpy as np
 import torch
 
 from ...device import as_tensor
-from ...features.feature_map import as_slice
+from ...features import as_slice
 from ...heads import HEADS, Head
 from ...model import Model, Task
 from ...selection import Choice
 from ...solution import solve
+from ..complete_moments import add_task_to_bands
 from ..drafts import Draft, append_drafts
 from ..layers import Band
-from ..moments import add_task_to_bands
 from ..trained import layer_columns, trained_of
 from .descent import EpochObserver, MomentumSteps, multi_class_hinge
 

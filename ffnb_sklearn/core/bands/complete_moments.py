@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import torch
 
-from ..class_moments import ClassMoments
-from ..features.feature_map import as_slice
-from ..model import FeaturesOf, Model, Task, add_task, task_features
+from ..features import as_slice
+from ..learning import add_task, task_features
+from ..left_out import FeaturesOf
+from ..model import Model, Task
+from ..moments import ClassMoments
 from .trained import BandMoments, split_moments, trained_of
 
 __all__ = ["add_task_to_bands", "features_with_outputs", "replace_complete_moments"]
@@ -20,7 +22,7 @@ def features_with_outputs(model: Model, task: Task, outputs: torch.Tensor | None
     """
 
     def features_of(numbers: torch.Tensor) -> torch.Tensor:
-        features = task_features(model, task, numbers)
+        features = task_features(model.feature_map, task, numbers)
         if outputs is not None:
             n_newest = outputs.shape[1]
             features[:, -n_newest:] = outputs[as_slice(numbers.numpy())]
