@@ -18,7 +18,7 @@ from distributed import Client, LocalCluster
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV
 
-from ffnb_sklearn import IncrementalDiscriminantAnalysis
+from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis
 from ffnb_sklearn.distributed import _map_reduce, partial_fit_shards
 from ffnb_sklearn.exceptions import ConcurrentLearningError
 
@@ -233,7 +233,8 @@ def test_a_cluster_without_workers_is_named(monkeypatch, tmp_path):
 @pytest.mark.usefixtures("cluster")
 def test_grid_search_on_the_cluster_is_that_of_one_machine():
     grid = {"p": [0.5, 0.95], "band_size": [1, 2]}
-    search = GridSearchCV(estimator(classes_per_task=2), grid, cv=2)
+    clf = FFNBClassifier(shared_band_size=12, rank=5, classes_per_task=2, random_state=0)
+    search = GridSearchCV(clf, grid, cv=2)
     here = search.fit(X, CODES).cv_results_
     with joblib.parallel_config(backend="dask"):
         there = search.fit(X, CODES).cv_results_

@@ -23,7 +23,7 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScale
 from sklearn.random_projection import GaussianRandomProjection
 from torch import nn
 
-from ffnb_sklearn import IncrementalDiscriminantAnalysis, TorchFeatureExtractor
+from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis, TorchFeatureExtractor
 from ffnb_sklearn.exceptions import ConcurrentLearningError, FrozenTransformerWarning
 from ffnb_sklearn.pipeline import ContinualPipeline, _pipeline, make_continual_pipeline
 from tests.recording_callback import PlainRecorder, Recorder, needs_callbacks
@@ -157,6 +157,28 @@ def test_methods_exist_only_if_the_last_step_has_them(last, type_name, method):
     assert type_name in str(error.value.__cause__)
     pipe.set_params(head=IncrementalDiscriminantAnalysis())
     assert hasattr(pipe, method)
+
+
+def test_samples_are_forgotten_only_by_a_last_step_without_bands():
+    pipe = make_continual_pipeline(StandardScaler(), FFNBClassifier())
+    assert not hasattr(pipe, "forget_samples")
+    for method in ("partial_fit", "forget", "decay", "estimate_priors", "rename", "merge"):
+        assert hasattr(pipe, method)
+
+
+def test_a_last_step_trains_bands_for_each_task(tasks):
+    scaler = StandardScaler().fit(tasks[0][0])
+    last = FFNBClassifier(shared_band_size=5, random_state=0)
+    pipe = learned(make_continual_pipeline(FrozenEstimator(scaler), last), tasks)
+    alone = clone(last)
+    for X, y in tasks:
+        alone.partial_fit(scaler.transform(X), y)
+    X = tasks[0][0]
+    assert len(pipe[-1].null_space_dims_) == 2
+    assert_array_equal(pipe.predict_proba(X), alone.predict_proba(scaler.transform(X)))
+    with pytest.warns(UserWarning, match=r"Trained neurons keep a trace of the classes \[2\]"):
+        pipe.forget([2])
+    assert 2 not in pipe.classes_
 
 
 def test_parameters_and_steps_are_checked_at_every_call(tasks):
@@ -481,7 +503,7 @@ def test_methods_of_samples_transform_them_for_the_last_step(tasks):
     weights = np.linspace(0.5, 1.5, len(y1))
     exact = IncrementalDiscriminantAnalysis(rank=None, shared_band_size=20, random_state=0)
     pipe = make_continual_pipeline(StandardScaler(), exact)
-    step = pipe.partial_fit(X1, y1, ffnbclassifier__sample_weight=weights)[-1]
+    step = pipe.partial_fit(X1, y1, incrementaldiscriminantanalysis__sample_weight=weights)[-1]
     features = pipe[0].transform(X1)
     assert_array_equal(pipe.class_counts_, step.class_counts_)
     assert pipe.estimate_priors(X1[:40]) == step.estimate_priors(features[:40])
