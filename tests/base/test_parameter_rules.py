@@ -69,7 +69,7 @@ CHANGES = {
         for others in ({}, {"shared_band_size": 0})
     ],
     "skip_connection": [(ffnb, {}, False)],
-    "scale": [(ffnb, {}, True), (discriminant, {}, True), (naive, {}, True)],
+    "scale": [(ffnb, {}, True), (discriminant, {}, True)],
     "bands__activation": [(ffnb, {}, "tanh")],
     "bands__init": [(ffnb, {}, "random")],
     "bands__gamma": [(ffnb, {}, 1.0)],
