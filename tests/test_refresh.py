@@ -112,6 +112,7 @@ def test_a_class_that_follows_has_the_distances_of_its_moments():
     whole = prediction.follow(
         model._state.model.solution,
         model._state.model.features,
+        model._state.model.columns,
         everything,
         range(10),
         model._state.model.settings,

@@ -29,7 +29,8 @@ __all__ = [
 # Options of the bands that only the descent reads.
 _OF_DESCENT = ("learning_rate", "momentum", "weight_decay", "adaptive_rate")
 
-# Options of the bands that only tasks after the first read.
+# Options of the bands that only tasks after the first read. In the first task the initial neurons
+# "multi" and "mono" are equal.
 _OF_LATER_TASKS = ("null_space", "init", "old_statistics")
 
 
@@ -119,7 +120,10 @@ def _changed(estimator, names):
 
 def warn_of_one_task(estimator):
     """Warn of parameters that only later tasks read, if `fit` learns a single task."""
-    idle = _changed(estimator, ("p", *_OF_LATER_TASKS))
+    names = ["p", *_OF_LATER_TASKS]
+    if bands_of(estimator).init == "random":
+        names.remove("init")
+    idle = _changed(estimator, names)
     if idle:
         _warn(
             f"These parameters have no effect, because fit learns all classes as one task: "

@@ -104,6 +104,14 @@ def test_default_options_have_no_warning(classes_per_task):
     small(classes_per_task=classes_per_task).fit(X, CODES)
 
 
+def test_random_neurons_are_no_option_of_later_tasks():
+    one_task = {"classes_per_task": None}
+    features = small(**one_task).fit(X, CODES).transform(X)
+    # Warnings are errors here.
+    random_features = small(**one_task, bands__init="random").fit(X, CODES).transform(X)
+    assert np.abs(random_features - features).max() > 1e-3
+
+
 def test_options_have_no_warning_in_calls_that_have_tasks():
     small(p=2, classes_per_task=1).fit(X, CODES)
     learned(small(p=2), [0, 1], [2])

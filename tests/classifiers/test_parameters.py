@@ -111,8 +111,8 @@ PUBLISHED = {
     "shared_band_size": ({}, 9, features),
     "bands": ({}, Bands(activation="tanh", left_out=False, learning_rate=0.01), features),
     "skip_connection": ({}, True, features),
-    # The covariance that the classes share is not used without a shrinkage.
-    "refresh": ({"shrinkage": 0.5}, 10.0, scores_after_more_samples),
+    # Pairs of classes keep the automatic shrinkage alone.
+    "refresh": ({"shrinkage": "auto"}, 10.0, scores_after_more_samples),
     "random_state": ({"shared_band_size": 9}, 1, features),
     "units": ({}, "relative", scores),
     "half_bias": ({}, False, scores),
