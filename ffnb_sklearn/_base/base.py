@@ -15,7 +15,7 @@ from .._inputs.labels import label_positions
 from .._inputs.locks import exclusive
 from .._inputs.seeds import advance_of
 from .._inputs.sparse import place_samples
-from ..core.device import as_array, plain_torch
+from ..core.device import as_array, without_modes
 from .callbacks import CallbackSupportMixin, ReportedTask, metadata_of, with_callbacks
 from .priors import LEAST, unseen_scores
 from .validation import check_inputs, check_samples
@@ -73,7 +73,8 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         X, y, classes, weights, state = check_samples(
             self, X, y, classes=classes, sample_weight=sample_weight, state=state
         )
-        state = state.declaring(classes)
+        if classes is not None:
+            state = state.declaring(classes)
         method = "partial_fit"
         tasks: list[Any] = [slice(None)]
         if reset:
@@ -96,18 +97,21 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
 
     def _keep(self, state, *, is_first=False):
         """Store the state after a call that learned, and consume the seed of a first task."""
-        advance = advance_of(self.random_state if is_first else None)
+        if not is_first:
+            self._state = state
+            return
+        advance = advance_of(self.random_state)
         self._state = state
         # No other call may follow, because it could fail or be interrupted.
         advance()
 
-    @plain_torch
     def _learn_samples(self, state, X, y, weights, observe):
         """Return the state after a task with validated samples, and print a line if verbose."""
         start = perf_counter()
-        n_before = state.n_arrived
+        before = state
         positions, arrived = label_positions(y, state.arrived)
-        state = self._learn_task(state, X, positions, arrived, weights, observe)
+        with without_modes():
+            state = self._learn_task(state, X, positions, arrived, weights, observe)
         state = state.after_task(state.model, arrived)
         if self.verbose:
             seconds = perf_counter() - start
@@ -117,7 +121,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
                 epochs = f"{len(losses)} epochs, loss {losses[-1]:.3g}, "
             print(
                 f"[{type(self).__name__}] task {len(state.task_classes)}: {len(y)} samples, "
-                f"{len(arrived) - n_before} new classes, {len(arrived)} known, {epochs}"
+                f"{len(arrived) - before.n_arrived} new classes, {len(arrived)} known, {epochs}"
                 f"{seconds:.2f} s"
             )
         return state

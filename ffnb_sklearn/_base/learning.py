@@ -47,12 +47,12 @@ def learn_task(estimator, state, X, positions, arrived, weights, observe=iter):
     Samples have a position in `arrived`, which holds the labels seen by the end of the task.
     `observe` reports the epochs, and may end them.
     """
-    check_priors(estimator.priors, arrived)
     if estimator.scale and state.repair is None:
         labels = arrived[np.unique(positions)]
         spreads = ColumnSpreads.of(X, weights)
         state = standardise_columns(estimator, state, spreads, labels)
     model, settings = prepare_model(estimator, state)
+    check_priors(estimator.priors, arrived)
     task = place_task(estimator.device, state, X, positions, weights)
     model = estimator._learn_model(model, task, settings, observe)
     warn_of_new_columns(estimator, state, model)

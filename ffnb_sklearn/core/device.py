@@ -119,7 +119,7 @@ def place_arrays(value: _T, place: Callable[[npt.NDArray[Any]], torch.Tensor]) -
 
 
 @contextmanager
-def _without_modes() -> Iterator[None]:
+def without_modes() -> Iterator[None]:
     """Switch off modes of torch within a block.
 
     `torch.autocast` would compute products of float32 numbers with 8 bits, and
@@ -150,4 +150,4 @@ def few_threads(operations: float) -> Iterator[None]:
 
 
 # Decorator of entries into the core, so that modes of torch around a call change nothing.
-plain_torch = _without_modes()
+plain_torch = without_modes()

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 
 from .device import few_threads
-from .features import as_slice
+from .features import FeatureMap, FixedFeatures, as_slice
 from .left_out import FeaturesOf, left_out_likeness
 from .model import Model, Task
 from .moments import ClassMoments, MomentSums, add_to_class, check_size
@@ -17,34 +17,24 @@ from .sparse import SparseInputs, moments_of_inputs
 
 def learn(model: Model, task: Task, settings: Settings) -> Model:
     """Learn one task, of new classes, known classes, or both."""
-    features = model.features
-    with few_threads(n_operations_to_learn(features.n_features, task)):
+    with few_threads(n_operations_to_learn(model.features, task)):
         learned = replace(model, settings=settings)
-        features_of = partial(task_features, features, task)
+        features_of = partial(task_features, model.features, task)
         moments = add_task(model.moments, learned, task, features_of)
         learned = replace(learned, moments=moments)
-        return prepare_predictions(learned, model, task, features_of)
+        if settings.refresh:
+            learned = learned.store_earlier(model)
+        if settings.novelty:
+            likeness = left_out_likeness(model, task, learned, features_of)
+            learned = learned.replace_left_out(likeness)
+        return learned
 
 
-def n_operations_to_learn(n_features: int, task: Task) -> float:
+def n_operations_to_learn(features: FixedFeatures | FeatureMap, task: Task) -> float:
     """Estimate the number of operations of the moments of a task."""
+    n_features = features.n_features
     n_samples = len(task.classes)
     return 2.0 * n_samples * n_features * min(n_samples, n_features)
-
-
-def prepare_predictions(
-    learned: Model, before: Model, task: Task, features_of: FeaturesOf
-) -> Model:
-    """Return a model that has learned a task with what its settings keep for predictions.
-
-    These are the solution of the model before the task, and scores of left-out samples.
-    """
-    if learned.settings.refresh:
-        learned = learned.store_earlier(before)
-    if learned.settings.novelty:
-        likeness = left_out_likeness(before, task, learned, features_of)
-        learned = learned.replace_left_out(likeness)
-    return learned
 
 
 def task_features(

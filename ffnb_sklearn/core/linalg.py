@@ -53,24 +53,6 @@ class NotPositiveDefiniteError(ValueError):
     """A matrix that has to be positive definite is not, even with a raised diagonal."""
 
 
-def weighted_mean(rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Return the weighted mean of rows, of shape (d,).
-
-    A column of equal values has exactly this value, and not the value with its rounding.
-    """
-    mean = weights @ rows / weights.sum()
-    is_constant = (rows == rows[0]).all(0)
-    return torch.where(is_constant, rows[0], mean)
-
-
-def column_energies(rows: torch.Tensor) -> torch.Tensor:
-    """Return the sum of the squares in each column, of shape (d,)."""
-    # Torch takes several times as long to sum columns as to multiply by ones.
-    ones = rows.new_ones(len(rows))
-    squares = rows.square()
-    return ones @ squares
-
-
 def lower_gram(rows: torch.Tensor) -> torch.Tensor:
     """Compute RR' for rows R of shape (n, d); the result is undefined above the diagonal."""
     n_rows = len(rows)

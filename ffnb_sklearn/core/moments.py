@@ -20,12 +20,10 @@ from .linalg import (
     LENGTH_ROUNDING,
     SUM_ROUNDING,
     VALUE_ROUNDING,
-    column_energies,
     is_few,
     longest_rows,
     longest_rows_of_gram,
     random_directions,
-    weighted_mean,
 )
 
 # Most rows of a factor; None keeps all rows, "auto" the rows that hold a share of the trace.
@@ -53,6 +51,24 @@ _LEAST_SPARE = 8
 # Energy and weight, relative to those of a class, that count as rounding if samples are subtracted:
 # a factor lacks axes of up to 1e-13 of the energy, and there are hundreds of axes.
 SUBTRACTION_ROUNDING = 1e-10
+
+
+def weighted_mean(rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Return the weighted mean of rows, of shape (d,).
+
+    A column of equal values has exactly this value, and not the value with its rounding.
+    """
+    mean = weights @ rows / weights.sum()
+    is_constant = (rows == rows[0]).all(0)
+    return torch.where(is_constant, rows[0], mean)
+
+
+def column_energies(rows: torch.Tensor) -> torch.Tensor:
+    """Return the sum of the squares in each column, of shape (d,)."""
+    # Torch takes several times as long to sum columns as to multiply by ones.
+    ones = rows.new_ones(len(rows))
+    squares = rows.square()
+    return ones @ squares
 
 
 def check_finite(*sums: float) -> None:
@@ -265,10 +281,12 @@ class Scatter:
 
     def _is_large(self, count: int) -> bool:
         """Return whether subspace iteration saves time for the longest rows."""
-        n_rows = sum(map(len, self.rows))
-        if self.gram is None and is_few(n_rows, count):
+        if self.n_columns <= _EXACT_UP_TO * count:
             return False
-        return self.n_columns > _EXACT_UP_TO * count
+        if self.gram is not None:
+            return True
+        n_rows = sum(map(len, self.rows))
+        return not is_few(n_rows, count)
 
 
 def _drop_rounding(

@@ -16,7 +16,6 @@ from .device import as_array
 from .linalg import (
     ENERGY_ROUNDING,
     VALUE_ROUNDING,
-    column_energies,
     is_few,
     longest_rows_of_products,
     random_directions,
@@ -27,6 +26,7 @@ from .moments import (
     add_spare_axes,
     check_finite,
     check_weight,
+    column_energies,
     moments_of,
     none_if_zero,
     norm_of_weights,

@@ -4,7 +4,8 @@ import math
 from dataclasses import replace
 
 from ..device import few_threads
-from ..learning import n_operations_to_learn, prepare_predictions
+from ..learning import n_operations_to_learn
+from ..left_out import left_out_likeness
 from ..model import Model, Task
 from ..settings import Settings
 from .complete_moments import add_task_to_bands, features_with_outputs
@@ -32,7 +33,7 @@ def learn_with_bands(
     no axis for new neurons in some layer.
     """
     n_passes = 1 + band_settings.descent.max_epochs
-    with few_threads(n_passes * n_operations_to_learn(model.feature_map.n_features, task)):
+    with few_threads(n_passes * n_operations_to_learn(model.feature_map, task)):
         # Bands need all samples at once in double precision.
         task = replace(task, samples=task.X)
         learned = _prepare(model, task, settings, band_settings)
@@ -47,7 +48,12 @@ def learn_with_bands(
             learned = replace(learned, trained=trained)
         features_of = features_with_outputs(learned, task, outputs)
         learned = add_task_to_bands(learned, task, features_of)
-        return prepare_predictions(learned, model, task, features_of)
+        if settings.refresh:
+            learned = learned.store_earlier(model)
+        if settings.novelty:
+            likeness = left_out_likeness(model, task, learned, features_of)
+            learned = learned.replace_left_out(likeness)
+        return learned
 
 
 def _prepare(model: Model, task: Task, settings: Settings, band_settings: BandSettings) -> Model:

@@ -15,11 +15,9 @@ from ..linalg import (
     LENGTH_ROUNDING,
     VALUE_ROUNDING,
     DiagonalPlusGram,
-    column_energies,
     lower_gram,
-    weighted_mean,
 )
-from ..moments import ClassMoments
+from ..moments import ClassMoments, column_energies, weighted_mean
 
 __all__ = ["ClassGaussians"]
 

@@ -28,7 +28,8 @@ import torch
 from torch import nn
 
 from ..device import Array, as_array, as_tensor
-from ..linalg import NotPositiveDefiniteError, weighted_mean
+from ..linalg import NotPositiveDefiniteError
+from ..moments import weighted_mean
 from ..settings import Settings
 from .gaussians import ClassGaussians
 from .interface import Choice, Head, Rows
