@@ -16,7 +16,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
@@ -39,6 +39,7 @@ from ffnb_sklearn.metrics import false_alarm_rate, unknown_recall
 from tests.recording_callback import Recorder, needs_callbacks
 from tests.separated_classes import CODES, NAMES, X, learned, of, unchanged
 
+DIGITS = train_test_split(*load_digits(return_X_y=True), test_size=0.4, random_state=0)
 PAGE = Path(__file__).parents[1] / "docs" / "user_guide" / "open_set.rst"
 
 
@@ -310,6 +311,24 @@ def test_classes_are_forgotten_renamed_and_decayed(estimator):
     with pytest.raises(NotFittedError):
         clf.predict(X)
     assert_array_equal(learned(clf, [4, 5]).classes_, [-1, 4, 5])
+
+
+def test_forgotten_classes_leave_unknown_samples_as_easy_to_find_as_if_never_learned():
+    rows, new, labels, new_labels = DIGITS
+    expected = known_labels(new_labels, [0, 1])
+    known = np.flatnonzero(labels < 2)
+    results = []
+    for beside in (np.flatnonzero(labels > 1), []):
+        clf = open_set(FFNBClassifier(random_state=0))
+        first = np.r_[known[:40], beside].astype(int)
+        clf.partial_fit(rows[first], labels[first])
+        clf.forget(np.setdiff1d(labels[first], [0, 1]))
+        clf.partial_fit(rows[known[40:]], labels[known[40:]])
+        predicted = clf.predict(new)
+        recall = unknown_recall(expected, predicted)
+        results.append((recall, false_alarm_rate(expected, predicted)))
+    assert_allclose(*results, atol=0.01)
+    assert results[0][0] > 0.99
 
 
 def test_a_refused_change_changes_nothing():

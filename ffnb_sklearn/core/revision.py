@@ -11,7 +11,7 @@ import torch
 from .bands.old_classes import append_band
 from .class_moments import SUBTRACTION_ROUNDING, ClassMoments, merge, merge_classes, subtract
 from .device import Array, plain_torch
-from .likeness import LeftOutLikeness, pooled_likeness
+from .likeness import LeftOutLikeness, change_weights, pooled_likeness
 from .model import Model, Task, updated_moments
 
 
@@ -19,14 +19,17 @@ def forget_classes(model: Model, gone: Sequence[int]) -> Model:
     """Forget the classes with the numbers `gone`; the others keep their order.
 
     Their moments are discarded, and so their share in the past of the layers. Neurons trained for
-    them stay, because the moments of other classes include these neurons.
+    them stay, because the moments of other classes include these neurons. So does the left-out
+    likeness of other classes, with the weights that it would have without the forgotten classes.
     """
     moments = []
     for label, class_moments in enumerate(model.moments):
         if label not in gone:
             moments.append(class_moments)
+    weights = _class_weights(model.moments)
+    weights[list(gone)] = 0.0
     left_out = []
-    for label, likeness in enumerate(model.left_out):
+    for label, likeness in enumerate(_left_out_with_weights(model, weights)):
         if label not in gone:
             left_out.append(likeness)
     return replace(
@@ -47,15 +50,21 @@ def decay_classes(model: Model, factor: float, positions: Container[int]) -> Mod
     weights.
     """
     moments = list(model.moments)
-    left_out = list(model.left_out)
     for label, each in enumerate(moments):
         if label in positions:
             moments[label] = each.scale_weights(factor)
-            if label < len(left_out):
-                left_out[label] = left_out[label].scale_weights(factor)
-    return replace(
-        model, moments=tuple(moments), inputs_past=None, earlier=None, left_out=tuple(left_out)
-    )
+    left_out = _left_out_with_weights(model, _class_weights(moments))
+    return replace(model, moments=tuple(moments), inputs_past=None, earlier=None, left_out=left_out)
+
+
+def _class_weights(moments: Sequence[ClassMoments]) -> Array:
+    """Return the total weight of each class."""
+    return np.array([each.weight for each in moments])
+
+
+def _left_out_with_weights(model: Model, weights: Array) -> tuple[LeftOutLikeness, ...]:
+    """Return the left-out likeness of a model as if its classes had always had other weights."""
+    return change_weights(model.left_out, _class_weights(model.moments), weights)
 
 
 @plain_torch
@@ -72,10 +81,6 @@ def subtract_samples(
     """
     blank = replace(model, moments=(), inputs_past=None, earlier=None)
     moments = list(model.moments)
-    left_out = list(model.left_out)
-    for number in numbers:
-        if number < len(left_out):
-            left_out[number] = LeftOutLikeness()
     gone = []
     for number, removed in zip(numbers, updated_moments(blank, task), strict=True):
         if moments[number].residual.any() or removed.residual.any():
@@ -86,6 +91,10 @@ def subtract_samples(
         else:
             moments[number] = remaining
     rounded = _rounded_classes(model.moments, moments, numbers, gone)
+    left_out = list(_left_out_with_weights(model, _class_weights(moments)))
+    for number in numbers:
+        if number < len(left_out):
+            left_out[number] = left_out[number].without_values()
     model = replace(
         model,
         moments=tuple(moments),
@@ -159,7 +168,7 @@ def join_classes(model: Model, groups: Sequence[Sequence[int]], *, device: torch
             )
         moments.append(joined)
         left_out.append(_join_left_out(model, group))
-    while left_out and not len(left_out[-1].values):
+    while left_out and left_out[-1].is_empty:
         left_out.pop()
     n_newest = model.n_newest
     if len(groups) < len(model.moments):

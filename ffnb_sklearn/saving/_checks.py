@@ -230,12 +230,15 @@ def _check_moments(moments, n_features):
 
 def _check_left_out(likeness):
     """Raise unless the left-out likeness of a class are numbers with positive weights."""
-    shape = (len(likeness.values),)
-    for array in (likeness.values, likeness.weights, likeness.learned_weights):
-        is_vector = array.dtype == np.float64 and array.shape == shape
-        _require(is_vector and np.isfinite(array).all(), "left_out", "vectors of one length")
-    is_positive = (likeness.weights > 0.0).all() and (likeness.learned_weights > 0.0).all()
-    _require(is_positive, "left_out", "of positive weights")
+    weights = [likeness.weights, likeness.learned_weights]
+    of_calls = [likeness.arrivals, likeness.arrived_weights]
+    for arrays in ([likeness.values, *weights], of_calls):
+        shape = (len(arrays[0]),)
+        for array in arrays:
+            is_vector = array.dtype == np.float64 and array.shape == shape
+            _require(is_vector and np.isfinite(array).all(), "left_out", "vectors of one length")
+    for array in weights + of_calls:
+        _require((array > 0.0).all(), "left_out", "of positive weights")
 
 
 def _check_extractor(extractor, budget):

@@ -206,7 +206,13 @@ RECORDS = {
     ),
     "LeftOutLikeness": RecordNames(
         LeftOutLikeness,
-        {"values": "values", "weights": "weights", "learned_weights": "learned_weights"},
+        {
+            "values": "values",
+            "weights": "weights",
+            "learned_weights": "learned_weights",
+            "arrivals": "arrivals",
+            "arrived_weights": "arrived_weights",
+        },
     ),
     "NaiveNetwork": RecordNames(
         NaiveNetwork,

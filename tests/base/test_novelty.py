@@ -321,6 +321,22 @@ def test_the_threshold_counts_classes_by_priors_and_by_the_samples_learned_then(
     assert model.novelty_threshold(np.float32(0.3)) == quantile(shares * weights, np.float32(0.3))
 
 
+def test_a_decayed_class_counts_in_the_threshold_as_before():
+    model = learned(estimator(band_size=0, novelty=True), range(4))
+    thresholds = [model.novelty_threshold(rate) for rate in (0.01, 0.3, 0.99)]
+    model.decay(0.1, classes=[2])
+    assert [model.novelty_threshold(rate) for rate in (0.01, 0.3, 0.99)] == thresholds
+    # Its later samples count as they do if the earlier ones had this weight.
+    weights = np.where(CODES == 2, 0.1, 1.0)
+    weighted = learned(estimator(band_size=0, novelty=True), range(4))
+    weighted.fit(X[CODES < 4], CODES[CODES < 4], weights[CODES < 4])
+    for each in (model, weighted):
+        learned(each, [4])
+    for one, other in zip(model._state.model.left_out, weighted._state.model.left_out, strict=True):
+        assert_allclose(one.learned_weights, other.learned_weights, rtol=1e-12)
+        assert_allclose(one.weights, other.weights, rtol=1e-12)
+
+
 def test_as_many_samples_of_each_class_are_left_out(monkeypatch):
     monkeypatch.setattr(left_out_module, "_ENOUGH", 12)
     model = estimator(novelty=True).fit(X[:43], CODES[:43])

@@ -286,6 +286,11 @@ class OpenSetCalls(RuleBasedStateMachine):
             return
         labels = np.union1d(self.labels(), [-1])
         assert_array_equal(self.open_set.classes_, labels)
+        # No stored score is of a model of more samples than all that are left.
+        total = self.plain.class_counts_.sum()
+        for each in left_out_scores(self.plain._state):
+            assert each.learned_weights.max(initial=0.0) <= total * (1.0 + 1e-9)
+            assert each.arrived_weights.sum() <= total * (1.0 + 1e-9)
         scores = self.plain.score_samples(NEW)
         rate = self.open_set.rate
         distributions = ScoreDistributions.from_left_out(left_out_scores(self.plain._state))
@@ -350,11 +355,12 @@ class OpenSetCalls(RuleBasedStateMachine):
         return None
 
     @precondition(labels)
-    @rule(factor=st.sampled_from([0.5, 1.0]))
-    def decay(self, factor):
+    @rule(factor=st.sampled_from([0.5, 1.0]), data=st.data())
+    def decay(self, factor, data):
+        some = data.draw(st.sets(st.sampled_from(self.labels()), min_size=1))
         if self.plain.class_counts_.min() > 0.1:
             for each in (self.open_set, self.plain):
-                each.decay(factor)
+                each.decay(factor, sorted(some))
 
     @precondition(labels)
     @rule(data=st.data())
