@@ -129,7 +129,7 @@ def present_state(estimator, state):
         # A reference to the model itself would keep it in memory until a garbage collection.
         changed_model = None
         if settings != model.settings:
-            changed_model = replace(model, settings=settings)
+            changed_model = replace(model, settings=settings, chosen_from=(), earlier=None)
         model.cache["parameters"] = values, changed_model
     if changed_model is None:
         return state

@@ -28,8 +28,7 @@ def learn(model: Model, task: Task, settings: Settings, observe: EpochObserver =
     n_passes = 1 + settings.descent.max_epochs
     with few_threads(n_operations * n_passes):
         learned, last_features = _learn_moments(model, task, settings, observe)
-        if settings.refresh:
-            learned = learned.store_earlier(model)
+        learned = learned.keep_choice(model)
         if not settings.novelty:
             return learned
         likeness = left_out_likeness(model, task, learned, last_features)

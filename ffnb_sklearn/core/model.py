@@ -65,12 +65,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Earlier:
-    """A solution, and the data of the model that it was solved for."""
+    """A solution, and the moments of the model that it was solved for."""
 
     solution: Solution
     moments: tuple[ClassMoments, ...]
-    features: FeatureMap
-    settings: Settings
 
 
 @dataclass(frozen=True)
@@ -92,12 +90,15 @@ class Model:
         Loss after each epoch of fine-tuning for the last task.
     left_out : tuple of LeftOutLikeness
         Likeness of left-out samples of each class up to the last class that has any.
+    chosen_from : tuple of ClassMoments or None
+        Former moments of each class, by which shrinkage, ridge and all that classes share are
+        chosen; None stands for the present moments of a class. Empty if all are the present ones.
     inputs_past : Past or None
         Past of psi_0 for some of the first classes, to which a stream adds new classes. It follows
         from the moments, so neither files nor pickles hold it.
     earlier : Earlier or None
-        Last solution before this model, which the solution may follow. Neither files nor pickles
-        hold it.
+        Last solution before this model by the same choice, which the solution follows. Neither
+        files nor pickles hold it, because it follows from `chosen_from`.
     cache : dict
         Results that `ffnb_sklearn.core.prediction` derives from the other fields, once they have
         been asked for. No result depends on it; neither files nor pickles hold it.
@@ -111,6 +112,7 @@ class Model:
     n_newest: int = 0
     loss_curve: tuple[float, ...] = ()
     left_out: tuple[LeftOutLikeness, ...] = ()
+    chosen_from: tuple[ClassMoments | None, ...] = ()
     inputs_past: Past | None = field(default=None, repr=False, compare=False)
     earlier: Earlier | None = field(default=None, repr=False, compare=False)
     cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -177,12 +179,43 @@ class Model:
         model.cache.update(self.cache)
         return model
 
-    def store_earlier(self, model: "Model") -> "Model":
-        """Return the model with the solution of the `model` before it, or the last earlier one."""
-        earlier = model.earlier
-        if model.solution is not None:
-            earlier = Earlier(model.solution, model.moments, model.features, model.settings)
-        return replace(self, earlier=earlier)
+    def moments_of_choice(self) -> tuple[ClassMoments, ...]:
+        """Return the moments of all classes by which shrinkage and ridge are chosen."""
+        if not self.chosen_from:
+            return self.moments
+        moments = []
+        for former, present in zip(self.chosen_from, self.moments, strict=True):
+            moments.append(present if former is None else former)
+        return tuple(moments)
+
+    def keep_choice(self, before: "Model") -> "Model":
+        """Return the model after a task with the choice of the model `before`, if it still holds.
+
+        The choice holds for the same classes, features and settings, until the total weight has
+        grown by `refresh`.
+        """
+        moments = before.moments_of_choice()
+        if not self._may_keep_choice(before, moments):
+            return replace(self, chosen_from=(), earlier=None)
+        chosen_from = []
+        for former, present in zip(moments, self.moments, strict=True):
+            chosen_from.append(None if former is present else former)
+        earlier = before.earlier
+        if before.solution is not None:
+            earlier = Earlier(before.solution, before.moments)
+        return replace(self, chosen_from=tuple(chosen_from), earlier=earlier)
+
+    def _may_keep_choice(self, before: "Model", moments: tuple[ClassMoments, ...]) -> bool:
+        """Return whether a choice by some moments, those of the model `before`, still holds."""
+        if not self.settings.refresh or before.settings != self.settings:
+            return False
+        # A new class changes what all classes share.
+        if before.features is not self.features or len(moments) != len(self.moments):
+            return False
+        weight_of_choice = sum(each.weight for each in moments)
+        weight = sum(each.weight for each in self.moments)
+        growth = 1.0 + self.settings.refresh
+        return weight <= growth * weight_of_choice
 
 
 def empty_model(n_inputs: int, settings: Settings, seed: int) -> Model:

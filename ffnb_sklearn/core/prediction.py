@@ -6,18 +6,21 @@ and copies of the solved classifier stay on the devices of the samples.
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from threading import RLock
 from typing import TypeVar, cast
 
 import torch
 
+from .class_moments import ClassMoments
 from .device import Array, as_tensor, few_threads, place_arrays, plain_torch
 from .features.feature_map import classifier_columns
 from .heads.distances import GaussianDistances
 from .heads.interface import Rows
 from .model import Earlier, Model, Samples
 from .novelty import RelativeDistances, fit_relative_distances
+from .selection import Choice
 from .solution import Solution, follow, solve, stack_classes, weigh_features
 from .sparse import SparseInputs, SparseRows
 
@@ -40,13 +43,16 @@ def solve_once(model: Model, device: torch.device) -> Solution:
 
 
 def _solve(model: Model, device: torch.device) -> Solution:
-    """Solve the classifier, or let it follow an earlier solution."""
+    """Solve the classifier, by an earlier choice if the model keeps it."""
+    if not model.chosen_from:
+        return _solve_anew(model, model.moments, device)
     earlier = model.earlier
-    if earlier is None or not _may_follow(model, earlier):
-        return _solve_anew(model, device)
+    if earlier is None:
+        moments = model.moments_of_choice()
+        earlier = Earlier(_solve_anew(model, moments, device), moments)
     changed = []
-    for number, moments in enumerate(model.moments):
-        if moments is not earlier.moments[number]:
+    for number, moments_of_class in enumerate(model.moments):
+        if moments_of_class is not earlier.moments[number]:
             changed.append(number)
     solution = follow(
         earlier.solution,
@@ -58,31 +64,25 @@ def _solve(model: Model, device: torch.device) -> Solution:
     )
     if solution is not None:
         return solution
-    solution = _solve_anew(model, device, earlier)
-    return solution._replace(chosen_at=earlier.solution.chosen_at)
+    return _solve_anew(model, model.moments, device, earlier.solution.choice)
 
 
-def _solve_anew(model: Model, device: torch.device, earlier: Earlier | None = None) -> Solution:
-    """Solve the classifier for all classes, with the choice of an earlier solution if given."""
-    moments = model.classifier_moments(range(len(model.moments)))
-    choice = None
-    if earlier is not None:
-        choice = earlier.solution.choice
+def _solve_anew(
+    model: Model,
+    moments: tuple[ClassMoments, ...],
+    device: torch.device,
+    choice: Choice | None = None,
+) -> Solution:
+    """Solve the classifier for some moments of all classes, with a choice if one is given."""
+    model = replace(model, moments=moments)
     return solve(
-        model.features, moments, model.settings, device=device, seed=model.seed, choice=choice
+        model.features,
+        model.classifier_moments(range(len(moments))),
+        model.settings,
+        device=device,
+        seed=model.seed,
+        choice=choice,
     )
-
-
-def _may_follow(model: Model, earlier: Earlier) -> bool:
-    """Return whether an earlier solution still holds for all classes without new samples."""
-    if earlier.settings != model.settings or earlier.features is not model.features:
-        return False
-    if len(earlier.moments) != len(model.moments):
-        # A new class changes what all classes share.
-        return False
-    weight = sum(each.weight for each in model.moments)
-    growth = 1.0 + model.settings.refresh
-    return weight <= growth * earlier.solution.chosen_at
 
 
 @plain_torch
@@ -139,14 +139,14 @@ def relative_distances(model: Model, device: torch.device) -> RelativeDistances:
 def _solve_relative_distances(model: Model, device: torch.device) -> RelativeDistances:
     """Solve the distances that the likeness compares, and use those of the classifier if equal."""
     settings = model.settings
-    head, choice, _ = solve_once(model, device)
+    head, choice = solve_once(model, device)
     distances = None
     # Classes that are Gaussian in the inputs have log-determinants, and distances that follow an
     # earlier solution belong to other moments.
     if isinstance(head, GaussianDistances) and choice.temperature is None and not settings.refresh:
         distances = head
     moments = model.classifier_moments(range(len(model.moments)))
-    gaussians = stack_classes(model.features, moments, settings, device=device)
+    gaussians = stack_classes(model.features, moments, settings, device=device, seed=model.seed)
     gaussians = weigh_features(gaussians, model.features, settings, choice)
     return fit_relative_distances(
         gaussians,

@@ -36,6 +36,7 @@ def forget_classes(model: Model, gone: Sequence[int]) -> Model:
         model,
         moments=tuple(moments),
         inputs_past=None,
+        chosen_from=(),
         earlier=None,
         n_newest=0,
         left_out=tuple(left_out),
@@ -54,7 +55,14 @@ def decay_classes(model: Model, factor: float, positions: Container[int]) -> Mod
         if label in positions:
             moments[label] = each.scale_weights(factor)
     left_out = _left_out_with_weights(model, _class_weights(moments))
-    return replace(model, moments=tuple(moments), inputs_past=None, earlier=None, left_out=left_out)
+    return replace(
+        model,
+        moments=tuple(moments),
+        inputs_past=None,
+        chosen_from=(),
+        earlier=None,
+        left_out=left_out,
+    )
 
 
 def _class_weights(moments: Sequence[ClassMoments]) -> Array:
@@ -79,7 +87,7 @@ def subtract_samples(
     The classes lose their left-out likeness, because any of its values may follow from a lost
     sample.
     """
-    blank = replace(model, moments=(), inputs_past=None, earlier=None)
+    blank = replace(model, moments=(), inputs_past=None, chosen_from=(), earlier=None)
     moments = list(model.moments)
     gone = []
     for number, removed in zip(numbers, updated_moments(blank, task), strict=True):
@@ -99,6 +107,7 @@ def subtract_samples(
         model,
         moments=tuple(moments),
         inputs_past=None,
+        chosen_from=(),
         earlier=None,
         left_out=tuple(left_out),
     )
@@ -177,6 +186,7 @@ def join_classes(model: Model, groups: Sequence[Sequence[int]], *, device: torch
         model,
         moments=tuple(moments),
         inputs_past=None,
+        chosen_from=(),
         earlier=None,
         n_newest=n_newest,
         left_out=tuple(left_out),
@@ -221,6 +231,7 @@ def merge_models(
         result,
         moments=moments,
         inputs_past=None,
+        chosen_from=(),
         earlier=None,
         null_space_dims=first.null_space_dims + second.null_space_dims,
         n_newest=0,

@@ -211,8 +211,10 @@ def _check_model(state):
     # The bands multiply the row, and raise unless they fit it and each other.
     n_features = model.features(row).shape[1]
     _require(len(model.moments) == len(state.arrived), "moments", "one per class")
-    for moments in model.moments:
-        _check_moments(moments, n_features)
+    _require(len(model.chosen_from) in (0, len(model.moments)), "chosen_from", "one per class")
+    for moments in model.moments + model.chosen_from:
+        if moments is not None:
+            _check_moments(moments, n_features)
     for likeness in model.left_out:
         _check_left_out(likeness)
 

@@ -132,6 +132,7 @@ RECORDS = {
             "n_newest": "n_newest",
             "loss_curve": "loss_curve",
             "left_out": "left_out",
+            "chosen_from": "chosen_from",
         },
     ),
     "Settings": RecordNames(

@@ -268,9 +268,10 @@ class OpenSetCalls(RuleBasedStateMachine):
     that follow from what the plain classifier has stored.
     """
 
-    @initialize(name=st.sampled_from(sorted(EXACT)))
-    def begin(self, name):
-        blank = model(**EXACT[name])
+    @initialize(name=st.sampled_from(sorted(EXACT)), refresh=st.sampled_from([0.0, 0.5]))
+    def begin(self, name, refresh):
+        # With `refresh`, a model from a file has to follow the same solutions as the plain one.
+        blank = model(**EXACT[name], refresh=refresh)
         self.open_set = OpenSetClassifier(blank)
         self.plain = clone(blank).set_params(novelty=True)
 
