@@ -197,9 +197,13 @@ def _spend_on_labels(budget, arrays):
 
 def _check_naive_network(state):
     """Raise unless the layers of a naive network fit the inputs, the classes and each other."""
+    model = state.model
+    n_bands = len(model.features.bands)
+    is_complete = 0 < n_bands == model.n_layers * len(model.outputs)
+    _require(is_complete, "n_layers", "the number of bands of each task")
     row = torch.zeros((1, state.n_inputs), dtype=torch.float64)
     # The layers multiply the row, and raise unless they fit it and each other.
-    n_outputs = state.model.scores(row).shape[1]
+    n_outputs = model.scores(row).shape[1]
     _require(n_outputs == len(state.arrived), "outputs", "one per class")
 
 
