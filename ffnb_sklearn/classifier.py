@@ -144,6 +144,10 @@ class FFNBClassifier(
         Number of features, and their names, defined only if X had string column names.
     n_tasks_, task_classes_ : int, list of ndarray
         Number of tasks with new labels, and these labels.
+    random_state_ : int
+        Integer that draws the same random numbers: `random_state`, or one that was drawn at the
+        first call if that is None or a generator. Give it to estimators that are to be merged,
+        before they learn.
     n_parameters_ : int
         Number of weights in the bands and in the classifier, or an upper bound.
     null_space_dims_ : list of tuple of int
@@ -419,9 +423,11 @@ class FFNBClassifier(
     def forget(self, classes: npt.ArrayLike) -> Self:
         """Forget classes, as if they had never been seen.
 
-        Forgetting is exact, because each class has moments of its own. Two parameters that are off
-        by default leave a trace: trained neurons stay (``band_size`` above 0), and so do `offset_`
-        and `scale_` (``scale=True``), with a warning.
+        Forgetting is exact, because each class has moments of its own. Three parameters that are
+        off by default leave a trace: trained neurons stay (``band_size`` above 0), and so do
+        `offset_` and `scale_` (``scale=True``) and the stored scores of other classes for
+        `novelty_threshold` (``novelty=True``), with a warning. Scores of a call before the
+        forgotten classes were learned have no trace.
 
         Parameters
         ----------
@@ -447,7 +453,7 @@ class FFNBClassifier(
         It needs ``rank=None`` and ``band_size=0``, with which the moments of the samples can be
         subtracted exactly. A class of which nothing remains is forgotten. With ``novelty=True``
         the classes of the samples lose their scores for `novelty_threshold`, and are not in it
-        before they learn again. With ``scale=True``, `offset_` and `scale_` stay, with a warning.
+        before they learn again; with ``scale=True``, `offset_` and `scale_` stay. Both warn.
 
         Parameters
         ----------
@@ -742,6 +748,7 @@ class FFNBClassifier(
         return list(model.null_space_dims)
 
     class_counts_ = learned_attribute(lambda state: state.class_counts)
+    random_state_ = learned_attribute(lambda state: state.random_state)
     offset_ = learned_attribute(lambda state: state.repair and state.repair.offset)
     scale_ = learned_attribute(lambda state: state.repair and state.repair.scale)
 

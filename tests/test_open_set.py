@@ -133,6 +133,7 @@ def test_equal_scores_are_no_division_by_zero():
 # ---- what is predicted
 
 
+@pytest.mark.filterwarnings("ignore:The novelty scores of other classes:UserWarning")
 def test_unknown_classes_get_the_label_until_they_are_learned():
     clf = learned(open_set(), [0, 1], [2, 3])
     assert_array_equal(clf.classes_, [-1, 0, 1, 2, 3])
@@ -292,6 +293,7 @@ def test_samples_of_background_classes_are_unknown():
     assert_allclose(clf.score_samples(digits[~train]), expected, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:The novelty scores of other classes:UserWarning")
 @pytest.mark.parametrize(
     "estimator", [small(), make_continual_pipeline(Normalizer(), small())], ids=["alone", "last"]
 )
@@ -313,6 +315,16 @@ def test_classes_are_forgotten_renamed_and_decayed(estimator):
     assert_array_equal(learned(clf, [4, 5]).classes_, [-1, 4, 5])
 
 
+def test_forget_warns_if_thresholds_keep_a_trace():
+    clf = learned(open_set(), [0, 1], [2])
+    expected = learned(open_set(), [0, 1]).score_samples(X)
+    # The scores of the first classes were stored before.
+    assert_allclose(clf.forget([2]).score_samples(X), expected, rtol=1e-9)
+    with pytest.warns(UserWarning, match="OpenSetClassifier follow from these scores"):
+        clf.forget([0])
+
+
+@pytest.mark.filterwarnings("ignore:The novelty scores of other classes:UserWarning")
 def test_forgotten_classes_leave_unknown_samples_as_easy_to_find_as_if_never_learned():
     rows, new, labels, new_labels = DIGITS
     expected = known_labels(new_labels, [0, 1])

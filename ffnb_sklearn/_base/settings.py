@@ -275,6 +275,12 @@ def check_mergeable(mine, theirs):
     )
     if "offset_" in different or "scale_" in different:
         message += " Fit both with scale=False."
+    if "random_state" in different:
+        message += (
+            " The random neurons are drawn at the first call: before an estimator learns, give it "
+            f"the random_state_ of the estimator that it is to be merged with, "
+            f"random_state={mine.random_state}."
+        )
     raise ValueError(message)
 
 

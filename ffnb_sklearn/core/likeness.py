@@ -134,7 +134,7 @@ def change_weights(
     learned_early[learned_early < LENGTH_ROUNDING * before] = 0.0
     calls = [np.zeros(1)]
     weights_before = [np.array([learned_early.sum()])]
-    weights_after = [np.array([factors @ learned_early])]
+    weights_after = [np.array([np.sum(factors * learned_early)])]
     for each, factor in zip(classes, factors.tolist(), strict=False):
         calls.append(each.arrivals)
         weights_before.append(each.arrived_weights)

@@ -43,6 +43,18 @@ def forget_classes(model: Model, gone: Sequence[int]) -> Model:
     )
 
 
+def is_in_left_out(model: Model, numbers: Sequence[int]) -> bool:
+    """Return whether classes were learned before left-out likeness of any other class."""
+    weights = _class_weights(model.moments)
+    weights[list(numbers)] = 0.0
+    without = _left_out_with_weights(model, weights)
+    for label, (before, after) in enumerate(zip(model.left_out, without, strict=True)):
+        is_same = np.array_equal(before.learned_weights, after.learned_weights)
+        if label not in numbers and not is_same:
+            return True
+    return False
+
+
 def decay_classes(model: Model, factor: float, positions: Container[int]) -> Model:
     """Multiply the weights of all samples so far of some classes, given by number, by a factor > 0.
 

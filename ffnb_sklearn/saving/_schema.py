@@ -114,6 +114,7 @@ RECORDS = {
             "model": "model",
             "classes": "classes",
             "task_classes": "task_classes",
+            "random_state": "random_state",
         },
     ),
     "RandomProjection": RecordNames(

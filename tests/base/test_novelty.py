@@ -1,5 +1,7 @@
 """score_samples and novelty_threshold: samples of classes that were not learned score low."""
 
+import copy
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -402,8 +404,27 @@ def test_a_single_sample_of_a_new_class_is_not_left_out():
     assert len(left_out(model)[3]) == 1
 
 
+def test_forget_warns_if_scores_of_other_classes_were_computed_beside_the_class():
+    model = learned(estimator(band_size=0, novelty=True), [0, 1], [2], [3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # No class has been learned since.
+        model.forget(3)
+    never = learned(estimator(band_size=0, novelty=True), [0, 1], [2])
+    for rate in (0.01, 0.3, 0.99):
+        assert model.novelty_threshold(rate) == never.novelty_threshold(rate)
+    with pytest.warns(
+        UserWarning, match=r"scores of other classes keep a trace of the classes \[0"
+    ):
+        model.forget([0])
+    learned(estimator(band_size=0), [0, 1]).forget(0)
+
+
+@pytest.mark.filterwarnings("ignore:forget_samples deletes the novelty scores:UserWarning")
 def test_classes_that_lose_samples_lose_their_left_out_scores():
     model = learned(estimator(band_size=0, rank=None, novelty=True), [0, 1], [2])
+    with pytest.warns(UserWarning, match=r"forget_samples deletes the novelty scores of .* \[1\]"):
+        copy.deepcopy(model).forget_samples(X[20:22], CODES[20:22])
     first, _, third = left_out(model)
     model.forget_samples(X[20:22], CODES[20:22])
     assert_array_equal(left_out(model)[0], first)

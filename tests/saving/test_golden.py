@@ -63,6 +63,7 @@ def test_file_holds_the_threshold_of_left_out_samples():
     assert load(FILE)[-1].novelty_threshold(0.1) == pytest.approx(THRESHOLD)
 
 
+@pytest.mark.filterwarnings("ignore:The novelty scores of other classes:UserWarning")
 def test_file_goes_on_learning():
     model = learned(load(FILE), [0], y=NAMES[CODES])
     now = np.isin(CODES, [0, 1, 2, 4])
