@@ -366,6 +366,7 @@ def test_quantiles_are_kept_of_many_samples():
     assert np.mean(np.isin(pooled, values)) == pytest.approx(1 / 17, abs=0.03)
 
 
+@pytest.mark.filterwarnings("ignore:The novelty scores of other classes:UserWarning")
 def test_left_out_scores_follow_their_classes():
     parameters = {"band_size": 0, "novelty": True}
     model = learned(estimator(**parameters), [0, 1], [2])
