@@ -83,7 +83,10 @@ def test_mypy_sees_the_types_of_the_public_names(tmp_path):
     beginnings += ["list[" + ARRAY, STREAM + "_evaluation.StreamResult", ARRAY]
     beginnings += [STREAM + "_prequential.PrequentialResult"]
     beginnings += [BANDS + "FFNBClassifier"] * 3
-    beginnings += [BANDS + "PublishedFFNBClassifier", "ffnb_sklearn.core.bands.bound.ForgettingBound"]
+    beginnings += [
+        BANDS + "PublishedFFNBClassifier",
+        "ffnb_sklearn.core.bands.bound.ForgettingBound",
+    ]
     assert len(revealed) == len(beginnings), result.stdout + result.stderr
     for text, beginning in zip(revealed, beginnings, strict=True):
         assert text.startswith(beginning), result.stdout
