@@ -10,8 +10,8 @@ parameter ``layers`` concatenates the features of several layers.
 
 In this example, digits lie anywhere in a frame of 14 x 14 pixels. A small network is trained on the
 digits 0 to 2 and then frozen. A :class:`~ffnb_sklearn.ContinualPipeline` passes the features of the
-network to an ``IncrementalDiscriminantAnalysis``, which learns the digits 0 to 2, and then one more digit per task.
-The same classifier is evaluated with four kinds of features.
+network to an ``IncrementalDiscriminantAnalysis``, which learns the digits 0 to 2, and then one more
+digit per task. The same classifier is evaluated with four kinds of features.
 
 Pass a file name to save the picture instead of showing it.
 """

@@ -6,11 +6,11 @@ Three sets of rows arrive one class at a time, and the rows of earlier classes a
 afterwards. Each panel shows the regions that a classifier assigns to the classes after the last
 class, and the accuracy on rows that were not learned.
 
-``IncrementalDiscriminantAnalysis`` and ``GaussianNB`` store moments of each class, so neither forgets. The moments
-of ``GaussianNB`` are those of the two columns, so its regions are bounded by simple curves;
-``IncrementalDiscriminantAnalysis`` adds random neurons. A neural network that is trained with the new rows forgets
-most of the earlier classes. A support vector machine is fitted to all rows at once, which the other
-classifiers do not store.
+``IncrementalDiscriminantAnalysis`` and ``GaussianNB`` store moments of each class, so neither
+forgets. The moments of ``GaussianNB`` are those of the two columns, so its regions are bounded by
+simple curves; ``IncrementalDiscriminantAnalysis`` adds random neurons. A neural network that is
+trained with the new rows forgets most of the earlier classes. A support vector machine is fitted to
+all rows at once, which the other classifiers do not store.
 
 Two columns show the shape of regions. They say little about tables of many columns.
 
@@ -90,7 +90,7 @@ def learn(name, X, y):
 
 colors = ListedColormap(plt.get_cmap("tab10").colors[:5])
 figure, panels = plt.subplots(3, 4, figsize=(9, 6.9), layout="constrained")
-print(f"{'accuracy in %':<15}" + "".join(f"{name:>16}" for name in classifiers))
+print(f"{'accuracy in %':<15}" + "".join(f"{name:>33}" for name in classifiers))
 for row, (set_name, (X, y)) in zip(panels, sets.items(), strict=True):
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     limits = 1.1 * np.abs(X).max(axis=0)
@@ -115,11 +115,11 @@ for row, (set_name, (X, y)) in zip(panels, sets.items(), strict=True):
         )
         axes.scatter(*X_test.T, c=y_test, cmap=colors, vmin=-0.5, vmax=4.5, s=5)
         axes.set(xticks=[], yticks=[], xlabel=f"{accuracy:.0f} %")
-        line += f"{accuracy:>16.1f}"
+        line += f"{accuracy:>33.1f}"
     row[0].set_ylabel(set_name)
     print(line)
 for axes, name in zip(panels[0], classifiers, strict=True):
-    axes.set_title(name, fontsize=11)
+    axes.set_title(name, fontsize=9)
 
 if len(sys.argv) > 1:
     figure.savefig(sys.argv[1], dpi=110)

@@ -83,7 +83,7 @@ with tempfile.TemporaryDirectory() as folder:
     print(f"size of the file: {file.stat().st_size / 1e3:.0f} kB")
 
 for name, scores in accuracies.items():
-    print(f"{name:<18} {100 * scores[-1]:.1f} % of the recordings of all pigs recognised")
+    print(f"{name:<31} {100 * scores[-1]:.1f} % of the recordings of all pigs recognised")
 
 
 def learn(pigs):
@@ -103,9 +103,9 @@ print("as without saving:", np.array_equal(clf.decision_function(X_test), unbrok
 # Deletion on request
 # -------------------
 # Ten pigs are sold, among them the pigs of the first week.
-# :meth:`~ffnb_sklearn.IncrementalDiscriminantAnalysis.forget` removes their statistics. Up to rounding, the model
-# then equals a model that has never learned them. Earlier copies of the file must be deleted as
-# well.
+# :meth:`~ffnb_sklearn.IncrementalDiscriminantAnalysis.forget` removes their statistics. Up to
+# rounding, the model then equals a model that has never learned them. Earlier copies of the file
+# must be deleted as well.
 
 sold = np.arange(1, 11)
 clf.forget(sold)

@@ -3,10 +3,11 @@ Detect a new class, ask for its label, learn it
 ===============================================
 
 A classifier has learned the digits 0 to 5. Then images arrive week by week, and sometimes they
-include a new digit that was not announced. :meth:`~ffnb_sklearn.IncrementalDiscriminantAnalysis.score_samples`
-returns higher scores for images that are more similar to the learned classes. Images with lower
-scores than almost all images of known digits are put aside. Once enough images are put aside, a
-person labels them and the classifier learns them.
+include a new digit that was not announced.
+:meth:`~ffnb_sklearn.IncrementalDiscriminantAnalysis.score_samples` returns higher scores for images
+that are more similar to the learned classes. Images with lower scores than almost all images of
+known digits are put aside. Once enough images are put aside, a person labels them and the
+classifier learns them.
 
 Pass a file name to save the picture instead of showing it::
 
@@ -34,7 +35,7 @@ X, y = load_digits(return_X_y=True)
 rng = np.random.default_rng(0)
 first = np.flatnonzero(y <= 5)
 first = rng.permutation(first)[:700]
-clf = IncrementalDiscriminantAnalysis(shared_band_size=500, novelty=True, random_state=0)
+clf = IncrementalDiscriminantAnalysis(novelty=True, random_state=0)
 clf.fit(X[first], y[first])
 
 # %%

@@ -4,8 +4,8 @@ Watch the regions of a classifier grow
 
 Digits arrive one class at a time, and the samples of earlier classes are not available afterwards.
 The pictures show the region that each classifier assigns to each digit. The regions of
-``IncrementalDiscriminantAnalysis`` make room for the new digit. A neural network that is trained with the new
-samples assigns the whole plane to the new digit.
+``IncrementalDiscriminantAnalysis`` make room for the new digit. A neural network that is trained
+with the new samples assigns the whole plane to the new digit.
 
 .. image:: /images/regions.gif
    :alt: Two animated maps of ten digits. On the left each digit keeps a region of its own; on the

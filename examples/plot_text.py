@@ -78,7 +78,7 @@ for language in ("cy", "de", "fi"):
 # %%
 # The classifiers
 # ---------------
-# Without trained bands, ``IncrementalDiscriminantAnalysis`` makes no dense copy of all rows, and its result does not
+# ``IncrementalDiscriminantAnalysis`` makes no dense copy of all rows, and its result does not
 # depend on the order of the languages.
 
 
@@ -108,10 +108,10 @@ class StoreAll(ClassifierMixin, BaseEstimator):
 pieces = HashingVectorizer(
     analyzer="char_wb", ngram_range=(1, 3), n_features=2**12, alternate_sign=False
 )
-ffnb = IncrementalDiscriminantAnalysis(random_state=0)
+discriminant = IncrementalDiscriminantAnalysis(random_state=0)
 sgd = SGDClassifier(loss="log_loss", random_state=0)
 classifiers = {
-    "IncrementalDiscriminantAnalysis": make_continual_pipeline(pieces, ffnb),
+    "IncrementalDiscriminantAnalysis": make_continual_pipeline(pieces, discriminant),
     "ComplementNB": make_continual_pipeline(pieces, ComplementNB(alpha=0.1)),
     "SGDClassifier": make_continual_pipeline(pieces, sgd),
     "LinearSVC, stores all": StoreAll(make_pipeline(pieces, LinearSVC())),
@@ -125,10 +125,10 @@ results = {
     name: evaluate_stream(classifier, texts, labels, texts_test, labels_test)
     for name, classifier in classifiers.items()
 }
-print(f"{'languages':<10}" + "".join(f"{name:>22}" for name in results))
+print(f"{'languages':<10}" + "".join(f"{name:>33}" for name in results))
 for n_languages in (2, 6, 12, 18, 24):
     row = [100 * result.accuracies[n_languages - 1] for result in results.values()]
-    print(f"{n_languages:<10}" + "".join(f"{accuracy:>22.1f}" for accuracy in row))
+    print(f"{n_languages:<10}" + "".join(f"{accuracy:>33.1f}" for accuracy in row))
 
 # %%
 # The model that stores all names is a few points ahead: this is the cost of deleting them. Both

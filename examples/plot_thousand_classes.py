@@ -6,7 +6,8 @@ A reader of characters learns a thousand letters and signs, a hundred at a time.
 drawn in eight styles of the fonts that come with matplotlib. The classifier is tested with a style
 that it never learned.
 
-``IncrementalDiscriminantAnalysis`` stores moments of the classes. The nearest neighbour (1-NN) stores all images.
+``IncrementalDiscriminantAnalysis`` stores moments of the classes. The nearest neighbour (1-NN)
+stores all images.
 
 Pass a file name to save the picture instead of showing it::
 
@@ -97,9 +98,9 @@ for size in sizes:
 
 print(f"learned in {seconds:.0f} s, {len(pickle.dumps(clf)) / 1e6:.0f} MB with its solution")
 print("accuracy in %, characters in a style that was not learned")
-print(f"{'characters':<26}" + "".join(f"{size:>7}" for size in sizes))
+print(f"{'characters':<31}" + "".join(f"{size:>7}" for size in sizes))
 for name, values in accuracies.items():
-    print(f"{name:<26}" + "".join(f"{value:7.1f}" for value in values))
+    print(f"{name:<31}" + "".join(f"{value:7.1f}" for value in values))
 
 # %%
 # The pictures

@@ -7,11 +7,11 @@ is the share of correct predictions; *balanced accuracy* is the mean of this sha
 No classifier has the largest value of both, so decide which measure counts: a missed tumour costs
 more than a second examination, but missed spam costs less than a lost message.
 
-The parameter `priors` of ``IncrementalDiscriminantAnalysis`` sets this choice: the frequencies that it assumes for
-the classes of future samples. By default all classes are equally frequent, and the balanced
-accuracy is high. ``priors="empirical"`` assumes the frequencies of the learned samples, and the
-accuracy is high. A mapping gives any other frequencies. `priors` may be changed after learning, and
-needs neither the samples nor a new fit.
+The parameter `priors` of ``IncrementalDiscriminantAnalysis`` sets this choice: the frequencies that
+it assumes for the classes of future samples. By default all classes are equally frequent, and the
+balanced accuracy is high. ``priors="empirical"`` assumes the frequencies of the learned samples,
+and the accuracy is high. A mapping gives any other frequencies. `priors` may be changed after
+learning, and needs neither the samples nor a new fit.
 
 Pass a file name to save the picture instead of showing it::
 
