@@ -125,10 +125,12 @@ results = {
     name: evaluate_stream(classifier, texts, labels, texts_test, labels_test)
     for name, classifier in classifiers.items()
 }
-print(f"{'languages':<10}" + "".join(f"{name:>33}" for name in results))
+print(f"{'languages':<10}" + "".join(f"  {name}" for name in results))
 for n_languages in (2, 6, 12, 18, 24):
-    row = [100 * result.accuracies[n_languages - 1] for result in results.values()]
-    print(f"{n_languages:<10}" + "".join(f"{accuracy:>33.1f}" for accuracy in row))
+    line = f"{n_languages:<10}"
+    for name, result in results.items():
+        line += f"{100 * result.accuracies[n_languages - 1]:>{len(name) + 2}.1f}"
+    print(line)
 
 # %%
 # The model that stores all names is a few points ahead: this is the cost of deleting them. Both
