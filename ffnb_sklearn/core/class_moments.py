@@ -49,6 +49,9 @@ class ClassMoments:
     None, and `inferred` the further columns in a few blocks: new neurons leave the first columns
     where they are in memory. `truncated` is v, of shape (d,) and never negative, or None if F is
     the whole scatter.
+
+    `errors` bounds the energies of the errors that subtractions have left in the columns of the
+    scatter, of shape (d,); None if no samples were subtracted. Each subtraction adds to it.
     """
 
     weight: float
@@ -57,6 +60,14 @@ class ClassMoments:
     factor: Array
     truncated: Array | None
     inferred: tuple[Array, ...] = ()
+    errors: Array | None = None
+
+    @property
+    def error_energies(self) -> Array:
+        """The bound on the errors of subtractions, of shape (d,)."""
+        if self.errors is None:
+            return np.zeros(len(self.mean))
+        return self.errors
 
     @property
     def residual(self) -> Array:
@@ -147,6 +158,7 @@ class ClassMoments:
             factor=factor,
             truncated=none_if_zero(self.residual[columns]),
             inferred=(),
+            errors=none_if_zero(self.error_energies[columns]),
         )
 
     def scale_weights(self, share: float) -> "ClassMoments":
@@ -157,6 +169,7 @@ class ClassMoments:
             self.mean,
             self.columns(slice(None)) * share**0.5,
             none_if_zero(self.residual * share),
+            errors=none_if_zero(self.error_energies * share),
         )
 
     def append(self, mean: Array, factor: Array, residual: Array) -> "ClassMoments":
@@ -167,10 +180,12 @@ class ClassMoments:
         while blocks and blocks[-1].shape[1] <= last.shape[1]:
             last = np.concatenate([blocks.pop(), last], axis=1)
         blocks.append(last)
+        no_errors = np.zeros_like(mean)
         mean = np.concatenate([self.mean, mean])
         residual = np.concatenate([self.residual, residual])
         truncated = none_if_zero(residual)
-        return replace(self, mean=mean, truncated=truncated, inferred=tuple(blocks))
+        errors = none_if_zero(np.concatenate([self.error_energies, no_errors]))
+        return replace(self, mean=mean, truncated=truncated, inferred=tuple(blocks), errors=errors)
 
 
 def none_if_zero(residual: Array) -> Array | None:
@@ -291,9 +306,11 @@ def merge(
     truncated_trace = float(sum(each.residual.sum() for each in parts))
     union = sums.moments(max_rank, truncated_trace, with_spare=with_spare)
     residual = union.residual
+    errors = union.error_energies
     for each in parts:
         residual = residual + each.residual
-    return replace(union, truncated=none_if_zero(residual))
+        errors = errors + each.error_energies
+    return replace(union, truncated=none_if_zero(residual), errors=none_if_zero(errors))
 
 
 def subtract(
@@ -308,7 +325,10 @@ def subtract(
 
     remains. It is diagonal after a turn of the axes.
 
-    Raise `ValueError` if samples of the class cannot have these moments.
+    The errors of the result are relative to the energies before, which may be far larger: a bound
+    on them is stored, and grows from call to call. Columns within the bound are constant.
+
+    Raise `ValueError` if samples of the class cannot have these moments, whatever the errors are.
     """
     weight = moments.weight - removed.weight
     whole = _place(moments, device)
@@ -333,7 +353,9 @@ def subtract(
     # The scatter of a column in which the class is constant is rounding, and so is what rows have
     # there. Scaled by its own size it would count as much as a true column.
     spreads = torch.linalg.vector_norm(whole.rows, dim=0)
-    noise = LENGTH_ROUNDING * moments.weight**0.5 * whole.mean.abs()
+    errors = as_tensor(moments.error_energies, device=device)
+    errors_of_mean = moments.weight * (LENGTH_ROUNDING * whole.mean).square()
+    noise = (errors + errors_of_mean).sqrt()
     varies = spreads > noise
     if bool((torch.linalg.vector_norm(rows, dim=0) > noise)[~varies].any()):
         raise ValueError("the samples differ in a column in which the class is constant")
@@ -348,7 +370,14 @@ def subtract(
     rounding = SUBTRACTION_ROUNDING * trace + relative_noise.square().sum()
     if bool(outside.square().sum() > rounding):
         raise ValueError("the samples lie outside the subspace of the samples of the class")
-    scatter = torch.diag(lengths.square()) - coordinates.T @ coordinates
+    # Axes too short to be stored have some energy e. Without the parts of the samples along them,
+    # products with the other parts would be lost, an error of the root of e.
+    directions_outside = torch.linalg.qr(outside.T).Q.T
+    axes = torch.cat([axes, directions_outside])
+    coordinates = torch.cat([coordinates, outside @ directions_outside.T], dim=1)
+    before = torch.zeros_like(axes[:, 0])
+    before[: len(lengths)] = lengths.square()
+    scatter = before.diag() - coordinates.T @ coordinates
     energies, directions = torch.linalg.eigh(scatter)
     if bool((energies < -rounding).any()):
         raise ValueError("the class would have a negative variance")
@@ -361,13 +390,18 @@ def subtract(
     is_kept = energies > SUM_ROUNDING * trace
     kept_rows = (energies[is_kept].sqrt() * directions[:, is_kept]).T @ axes * spreads
     # A column in which no other sample differs would keep rounding.
-    is_constant = kept_rows.square().sum(0) < SUBTRACTION_ROUNDING * spreads.square()
+    errors = errors + SUBTRACTION_ROUNDING * spreads.square()
+    is_constant = kept_rows.square().sum(0) <= errors
     kept_rows[:, is_constant] = 0.0
     mean = whole.mean + removed.weight / weight * gap
+    # So would the mean of a column in which all other samples are zero.
+    size = (spreads.square() / moments.weight + whole.mean.square()).sqrt()
+    is_zero = is_constant & (mean.abs() <= LENGTH_ROUNDING * size)
+    mean = torch.where(is_zero, 0.0, mean)
     weight_norm = moments.weight_norm * remaining_norm_share**0.5
     sums = MomentSums()
     sums.add_set(_Set(weight, weight_norm, mean, kept_rows))
-    return sums.moments()
+    return replace(sums.moments(), errors=none_if_zero(as_array(errors)))
 
 
 def merge_classes(

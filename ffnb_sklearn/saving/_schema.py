@@ -202,6 +202,7 @@ RECORDS = {
             "factor": "factor",
             "residual": "truncated",
             "further_columns": "inferred",
+            "errors": "errors",
         },
     ),
     "LeftOutLikeness": RecordNames(
