@@ -216,6 +216,7 @@ RECORDS = {
             "mean": "mean",
             "factor": "factor",
             "residual": "truncated",
+            "errors": "errors",
         },
     ),
     "LeftOutLikeness": RecordNames(
