@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from ffnb_sklearn import IncrementalDiscriminantAnalysis, load, save
 from ffnb_sklearn.classifiers import discriminant
 from ffnb_sklearn.core import prediction
-from ffnb_sklearn.core.features import FeatureMap
+from ffnb_sklearn.core.features import FixedFeatures
 from tests.separated_classes import CODES, X, learned, of, unchanged
 
 
@@ -74,7 +74,7 @@ def test_data_on_disk_is_read_in_chunks(dtype, tmp_path, monkeypatch):
     X.astype(dtype).tofile(tmp_path / "X.dat")
     on_disk = np.memmap(tmp_path / "X.dat", dtype=dtype, mode="r", shape=X.shape)
     seen, shared = [], []
-    features = FeatureMap.__call__
+    features = FixedFeatures.__call__
     learn = discriminant.learn
 
     def counted(self, values):
@@ -85,7 +85,7 @@ def test_data_on_disk_is_read_in_chunks(dtype, tmp_path, monkeypatch):
         shared.append(np.shares_memory(task.samples.numpy(), on_disk))
         return learn(model, task, *others)
 
-    monkeypatch.setattr(FeatureMap, "__call__", counted)
+    monkeypatch.setattr(FixedFeatures, "__call__", counted)
     monkeypatch.setattr(discriminant, "learn", watched)
     model = estimator(chunk_size=15).partial_fit(on_disk, CODES)
     model.predict(on_disk)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core import class_moments, scatter
+from ffnb_sklearn.core import moments as moments_module
 from ffnb_sklearn.core.device import as_array
 from ffnb_sklearn.core.moments import (
     TurningPairs,
@@ -35,7 +35,7 @@ def stored_in_double(monkeypatch):
     def stored(factor, _):
         return as_array(factor), torch.zeros(factor.shape[1], dtype=torch.float64)
 
-    monkeypatch.setattr(class_moments, "pack_factor", stored)
+    monkeypatch.setattr(moments_module, "pack_factor", stored)
 
 
 @pytest.mark.parametrize(("size", "dtype"), [(1.0, np.float32), (1e30, float), (1e-30, float)])
@@ -180,8 +180,8 @@ def test_rank_auto_grows_with_the_class():
 
 @pytest.mark.parametrize("cuts", [[], [20], [1, 2, 3], [3, 17, 30, 39]])
 def test_exact_parts_merge_into_the_moments_of_rank_auto(cuts, monkeypatch):
-    monkeypatch.setattr(scatter, "FEWEST_AXES", 2)
-    monkeypatch.setattr(scatter, "_MOST_AXES", 4)
+    monkeypatch.setattr(moments_module, "FEWEST_AXES", 2)
+    monkeypatch.setattr(moments_module, "_MOST_AXES", 4)
     X, w = samples(40, 6)
     parts = [moments(X[rows], w[rows]) for rows in np.split(np.arange(40), cuts)]
 
@@ -192,8 +192,8 @@ def test_exact_parts_merge_into_the_moments_of_rank_auto(cuts, monkeypatch):
 
 
 def test_rank_auto_counts_what_the_parts_have_left_out(monkeypatch):
-    monkeypatch.setattr(scatter, "FEWEST_AXES", 2)
-    monkeypatch.setattr(scatter, "_MOST_AXES", 30)
+    monkeypatch.setattr(moments_module, "FEWEST_AXES", 2)
+    monkeypatch.setattr(moments_module, "_MOST_AXES", 30)
     X = spread_samples(np.linspace(2.0, 1.0, 30))
     part = moments(X[:300], max_rank=4)
     # The four rows hold far less than 95 % of the trace, so that all of them are kept.
@@ -486,8 +486,8 @@ def test_spare_axes_let_a_class_grow_row_by_row():
 
 
 def test_spare_axes_of_rank_auto_go_beyond_what_one_fit_keeps(monkeypatch):
-    monkeypatch.setattr(scatter, "FEWEST_AXES", 3)
-    monkeypatch.setattr(scatter, "_MOST_AXES", 9)
+    monkeypatch.setattr(moments_module, "FEWEST_AXES", 3)
+    monkeypatch.setattr(moments_module, "_MOST_AXES", 9)
     X = samples(60, 14)[0] * 0.5 ** np.arange(14)
     whole = moments(X, max_rank="auto")
     parts = [moments(rows, max_rank="auto") for rows in np.array_split(X, 6)]
