@@ -90,7 +90,7 @@ def learn(name, X, y):
 
 colors = ListedColormap(plt.get_cmap("tab10").colors[:5])
 figure, panels = plt.subplots(3, 4, figsize=(9, 6.9), layout="constrained")
-print(f"{'accuracy in %':<15}" + "".join(f"  {name}" for name in classifiers))
+print(f"{'accuracy in %':<13}" + "".join(f"  {name}" for name in classifiers))
 for row, (set_name, (X, y)) in zip(panels, sets.items(), strict=True):
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     limits = 1.1 * np.abs(X).max(axis=0)
@@ -98,7 +98,7 @@ for row, (set_name, (X, y)) in zip(panels, sets.items(), strict=True):
     horizontal = np.linspace(-limits[0], limits[0], 200)
     vertical = np.linspace(-limits[1], limits[1], 200)
     plane = np.stack(np.meshgrid(horizontal, vertical), axis=-1)
-    line = f"{set_name:<15}"
+    line = f"{set_name:<13}"
     for axes, name in zip(row, classifiers, strict=True):
         classifier = learn(name, X, y)
         accuracy = 100 * classifier.score(X_test, y_test)
@@ -119,7 +119,7 @@ for row, (set_name, (X, y)) in zip(panels, sets.items(), strict=True):
     row[0].set_ylabel(set_name)
     print(line)
 for axes, name in zip(panels[0], classifiers, strict=True):
-    axes.set_title(name, fontsize=11)
+    axes.set_title(name, fontsize=9)
 
 if len(sys.argv) > 1:
     figure.savefig(sys.argv[1], dpi=110)

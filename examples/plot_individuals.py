@@ -83,7 +83,7 @@ with tempfile.TemporaryDirectory() as folder:
     print(f"size of the file: {file.stat().st_size / 1e3:.0f} kB")
 
 for name, scores in accuracies.items():
-    print(f"{name:<18} {100 * scores[-1]:.1f} % of the recordings of all pigs recognised")
+    print(f"{name:<31} {100 * scores[-1]:.1f} % of the recordings of all pigs recognised")
 
 
 def learn(pigs):

@@ -35,7 +35,7 @@ X, y = load_digits(return_X_y=True)
 rng = np.random.default_rng(0)
 first = np.flatnonzero(y <= 5)
 first = rng.permutation(first)[:700]
-clf = IncrementalDiscriminantAnalysis(shared_band_size=500, novelty=True, random_state=0)
+clf = IncrementalDiscriminantAnalysis(novelty=True, random_state=0)
 clf.fit(X[first], y[first])
 
 # %%

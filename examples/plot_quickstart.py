@@ -95,18 +95,21 @@ digits = [
     for labels in results["IncrementalDiscriminantAnalysis"].task_classes
 ]
 print("accuracy on all digits met so far, in %")
-print(f"{'new digits':<12}" + "  ".join(results))
-rows = {
-    name_of_task: [result.accuracies[task] for result in results.values()]
-    for task, name_of_task in enumerate(digits)
-}
-rows["final"] = [result.final_accuracy for result in results.values()]
-rows["average"] = [result.average_incremental_accuracy for result in results.values()]
-for title, row in rows.items():
-    cells = [
-        f"{100 * accuracy:>{len(name)}.1f}" for name, accuracy in zip(results, row, strict=True)
-    ]
-    print(f"{title:<12}" + "  ".join(cells))
+widths = [len(name) + 2 for name in results]
+
+
+def print_row(title, accuracies):
+    """Print the accuracies of all classifiers in percent."""
+    cells = [f"{100 * a:>{width}.1f}" for a, width in zip(accuracies, widths, strict=True)]
+    print(f"{title:<10}" + "".join(cells))
+
+
+print(f"{'new digits':<10}" + "".join(f"  {name}" for name in results))
+for task, name_of_task in enumerate(digits):
+    print_row(name_of_task, [result.accuracies[task] for result in results.values()])
+
+print_row("final", [result.final_accuracy for result in results.values()])
+print_row("average", [result.average_incremental_accuracy for result in results.values()])
 
 # %%
 # The curves show the same numbers. Dashed lines belong to classifiers that store all images.

@@ -64,9 +64,9 @@ for seed in range(N_DRAWS):
     for person, images in train.items():
         clf.partial_fit(X[images], np.full(len(images), person))
 
-    ffnb = clf.estimator_
-    persons = ffnb.predict(X[test])
-    is_low = ffnb.score_samples(X[test]) < ffnb.novelty_threshold(RATE)
+    learner = clf.estimator_
+    persons = learner.predict(X[test])
+    is_low = learner.score_samples(X[test]) < learner.novelty_threshold(RATE)
     predictions = {
         "one threshold": np.where(is_low, -1, persons),
         "OpenSetClassifier": clf.predict(X[test]),

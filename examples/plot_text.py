@@ -108,10 +108,10 @@ class StoreAll(ClassifierMixin, BaseEstimator):
 pieces = HashingVectorizer(
     analyzer="char_wb", ngram_range=(1, 3), n_features=2**12, alternate_sign=False
 )
-ffnb = IncrementalDiscriminantAnalysis(random_state=0)
+discriminant = IncrementalDiscriminantAnalysis(random_state=0)
 sgd = SGDClassifier(loss="log_loss", random_state=0)
 classifiers = {
-    "IncrementalDiscriminantAnalysis": make_continual_pipeline(pieces, ffnb),
+    "IncrementalDiscriminantAnalysis": make_continual_pipeline(pieces, discriminant),
     "ComplementNB": make_continual_pipeline(pieces, ComplementNB(alpha=0.1)),
     "SGDClassifier": make_continual_pipeline(pieces, sgd),
     "LinearSVC, stores all": StoreAll(make_pipeline(pieces, LinearSVC())),
@@ -129,8 +129,7 @@ print(f"{'languages':<10}" + "".join(f"  {name}" for name in results))
 for n_languages in (2, 6, 12, 18, 24):
     line = f"{n_languages:<10}"
     for name, result in results.items():
-        accuracy = 100 * result.accuracies[n_languages - 1]
-        line += f"{accuracy:>{len(name) + 2}.1f}"
+        line += f"{100 * result.accuracies[n_languages - 1]:>{len(name) + 2}.1f}"
     print(line)
 
 # %%

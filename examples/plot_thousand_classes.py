@@ -98,9 +98,9 @@ for size in sizes:
 
 print(f"learned in {seconds:.0f} s, {len(pickle.dumps(clf)) / 1e6:.0f} MB with its solution")
 print("accuracy in %, characters in a style that was not learned")
-print(f"{'characters':<32}" + "".join(f"{size:>7}" for size in sizes))
+print(f"{'characters':<31}" + "".join(f"{size:>7}" for size in sizes))
 for name, values in accuracies.items():
-    print(f"{name:<32}" + "".join(f"{value:7.1f}" for value in values))
+    print(f"{name:<31}" + "".join(f"{value:7.1f}" for value in values))
 
 # %%
 # The pictures

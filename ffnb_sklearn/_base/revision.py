@@ -74,14 +74,15 @@ def forget_samples(estimator, state, X, y, sample_weight):
         model, gone, rounded = subtract_samples(state.model, task, numbers.tolist())
     except ValueError as error:
         raise ValueError(
-            f"X and y must be samples that were learned, with these weights: {error}."
+            f"the samples cannot be subtracted from the moments of their classes: {error}. Pass "
+            "samples as they were learned, with their present weights."
         ) from error
     if rounded:
         raise ValueError(
             "forget_samples cannot be exact: the samples of classes "
-            f"{state.arrived[rounded].tolist()} lie so far from the other samples of their class "
-            "that only rounding errors of the other samples would remain. Forget these classes, "
-            "and learn their other samples again."
+            f"{state.arrived[rounded].tolist()} lie so far from the other samples of their class, "
+            "in this call or in earlier calls, that only rounding errors of these would remain. "
+            "Forget these classes, and learn their other samples again."
         )
     _warn_of_trace(state, labels)
     if state.model.left_out:

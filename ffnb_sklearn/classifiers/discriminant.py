@@ -229,10 +229,11 @@ class IncrementalDiscriminantAnalysis(BaseDiscriminantClassifier):
         Raises
         ------
         ValueError
-            If moments are not exact, a label was not learned, the class cannot have had such
-            samples, or the samples lie so far from the other samples of their class (about 30,000
-            standard deviations) that only rounding errors of the other samples would remain. Any
-            other samples that were not learned cannot be told from samples that were.
+            If moments are not exact, a label was not learned, the samples cannot be subtracted
+            from the moments of their class, or they lie so far from its other samples (about 30,000
+            standard deviations of a column) that only rounding errors of these would remain. Any
+            other samples that were not learned cannot be told from samples that were. Rounding
+            errors of earlier calls are no reason: the model stores a bound on them.
         """
         state = self._learned_state()
         self._keep(revision.forget_samples(self, state, X, y, sample_weight))

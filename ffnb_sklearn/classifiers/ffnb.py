@@ -166,7 +166,7 @@ class FFNBClassifier(BaseDiscriminantClassifier):
     >>> clf.classes_
     array([0, 1, 2, 3, 4, 5])
     >>> clf.null_space_dims_
-    [(64,), (55,), (47,)]
+    [(64,), (56,), (53,)]
     """
 
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {

@@ -359,6 +359,9 @@ class ClassMoments:
 
     `factor` is F, of shape (r, d), in single precision unless the rank is None. `truncated` is v,
     of shape (d,) and never negative, or None if F is the whole scatter.
+
+    `errors` bounds the energies of the errors that subtractions have left in the columns of the
+    scatter, of shape (d,); None if no samples were subtracted. Each subtraction adds to it.
     """
 
     weight: float
@@ -366,6 +369,14 @@ class ClassMoments:
     mean: Array
     factor: Array
     truncated: Array | None
+    errors: Array | None = None
+
+    @property
+    def error_energies(self) -> Array:
+        """The bound on the errors of subtractions, of shape (d,)."""
+        if self.errors is None:
+            return np.zeros(len(self.mean))
+        return self.errors
 
     @property
     def residual(self) -> Array:
@@ -442,6 +453,7 @@ class ClassMoments:
             self.mean,
             self.factor * share**0.5,
             none_if_zero(self.residual * share),
+            errors=none_if_zero(self.error_energies * share),
         )
 
 
@@ -554,9 +566,11 @@ def merge(
     truncated_trace = float(sum(each.residual.sum() for each in parts))
     union = sums.moments(max_rank, truncated_trace, with_spare=with_spare)
     residual = union.residual
+    errors = union.error_energies
     for each in parts:
         residual = residual + each.residual
-    return replace(union, truncated=none_if_zero(residual))
+        errors = errors + each.error_energies
+    return replace(union, truncated=none_if_zero(residual), errors=none_if_zero(errors))
 
 
 def subtract(
@@ -571,7 +585,10 @@ def subtract(
 
     remains. It is diagonal after a turn of the axes.
 
-    Raise `ValueError` if samples of the class cannot have these moments.
+    The errors of the result are relative to the energies before, which may be far larger: a bound
+    on them is stored, and grows from call to call. Columns within the bound are constant.
+
+    Raise `ValueError` if samples of the class cannot have these moments, whatever the errors are.
     """
     weight = moments.weight - removed.weight
     whole = _place(moments, device)
@@ -596,7 +613,9 @@ def subtract(
     # The scatter of a column in which the class is constant is rounding, and so is what rows have
     # there. Scaled by its own size it would count as much as a true column.
     spreads = torch.linalg.vector_norm(whole.rows, dim=0)
-    noise = LENGTH_ROUNDING * moments.weight**0.5 * whole.mean.abs()
+    errors = as_tensor(moments.error_energies, device=device)
+    errors_of_mean = moments.weight * (LENGTH_ROUNDING * whole.mean).square()
+    noise = (errors + errors_of_mean).sqrt()
     varies = spreads > noise
     if bool((torch.linalg.vector_norm(rows, dim=0) > noise)[~varies].any()):
         raise ValueError("the samples differ in a column in which the class is constant")
@@ -611,7 +630,14 @@ def subtract(
     rounding = SUBTRACTION_ROUNDING * trace + relative_noise.square().sum()
     if bool(outside.square().sum() > rounding):
         raise ValueError("the samples lie outside the subspace of the samples of the class")
-    scatter = torch.diag(lengths.square()) - coordinates.T @ coordinates
+    # Axes too short to be stored have some energy e. Without the parts of the samples along them,
+    # products with the other parts would be lost, an error of the root of e.
+    directions_outside = torch.linalg.qr(outside.T).Q.T
+    axes = torch.cat([axes, directions_outside])
+    coordinates = torch.cat([coordinates, outside @ directions_outside.T], dim=1)
+    before = torch.zeros_like(axes[:, 0])
+    before[: len(lengths)] = lengths.square()
+    scatter = before.diag() - coordinates.T @ coordinates
     energies, directions = torch.linalg.eigh(scatter)
     if bool((energies < -rounding).any()):
         raise ValueError("the class would have a negative variance")
@@ -624,13 +650,18 @@ def subtract(
     is_kept = energies > SUM_ROUNDING * trace
     kept_rows = (energies[is_kept].sqrt() * directions[:, is_kept]).T @ axes * spreads
     # A column in which no other sample differs would keep rounding.
-    is_constant = kept_rows.square().sum(0) < SUBTRACTION_ROUNDING * spreads.square()
+    errors = errors + SUBTRACTION_ROUNDING * spreads.square()
+    is_constant = kept_rows.square().sum(0) <= errors
     kept_rows[:, is_constant] = 0.0
     mean = whole.mean + removed.weight / weight * gap
+    # So would the mean of a column in which all other samples are zero.
+    size = (spreads.square() / moments.weight + whole.mean.square()).sqrt()
+    is_zero = is_constant & (mean.abs() <= LENGTH_ROUNDING * size)
+    mean = torch.where(is_zero, 0.0, mean)
     weight_norm = moments.weight_norm * remaining_norm_share**0.5
     sums = MomentSums()
     sums.add_set(_Set(weight, weight_norm, mean, kept_rows))
-    return sums.moments()
+    return replace(sums.moments(), errors=none_if_zero(as_array(errors)))
 
 
 def merge_classes(

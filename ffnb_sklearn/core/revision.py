@@ -12,8 +12,9 @@ import torch
 from .device import Array, plain_torch
 from .learning import add_task, task_features
 from .likeness import LeftOutLikeness, change_weights, pooled_likeness
+from .linalg import ENERGY_ROUNDING
 from .model import Model, Task
-from .moments import SUBTRACTION_ROUNDING, ClassMoments, merge, merge_classes, subtract
+from .moments import ClassMoments, merge, merge_classes, subtract
 
 
 def forget_classes(model: Model, gone: Sequence[int]) -> Model:
@@ -115,7 +116,7 @@ def subtract_samples(
             gone.append(number)
         else:
             moments[number] = remaining
-    rounded = _rounded_classes(model.moments, moments, numbers, gone)
+    rounded = _rounded_classes(moments, numbers, gone)
     left_out = list(_left_out_with_weights(model, _class_weights(moments)))
     for number in numbers:
         if number < len(left_out):
@@ -131,16 +132,14 @@ def subtract_samples(
 
 
 def _rounded_classes(
-    before: Sequence[ClassMoments],
     after: Sequence[ClassMoments],
     numbers: Sequence[int],
     gone: Sequence[int],
 ) -> list[int]:
     """Return the numbers of the classes whose scatter may be rounding errors after a subtraction.
 
-    The error of the variance of a column is 1e-10 of its variance before. It is too large above a
-    tenth of the typical variance: the mean over the columns of the variance between the classes,
-    plus that within the changed classes.
+    The error of the variance of a column is too large above a tenth of the variance of the column
+    within and between all classes. Columns may have unlike units, so each is compared with itself.
     """
     changed = [number for number in numbers if number not in gone]
     if not changed:
@@ -149,22 +148,19 @@ def _rounded_classes(
     weights = np.array([each.weight for each in remaining])
     means = np.stack([each.mean for each in remaining])
     shares = weights / weights.sum()
-    deviations = means - shares @ means
-    between_classes = float(np.mean(shares @ np.square(deviations)))
-    errors = []
-    variances_within = []
+    centre = shares @ means
+    between_classes = shares @ np.square(means - centre)
+    within_classes = sum(map(_energies, remaining)) / weights.sum()
+    variances = within_classes + between_classes
+    # Equal samples have no variance; their values show the scale. Nothing is compared in columns
+    # of zeros, which contribute nothing.
+    squares = np.square(centre)
+    scales = np.where(variances > ENERGY_ROUNDING * squares, variances, squares)
+    rounded = []
     for number in changed:
-        weight = after[number].weight
-        variances_before = _energies(before[number]) / weight
-        variances = _energies(after[number]) / weight
-        errors.append(SUBTRACTION_ROUNDING * variances_before.max())
-        variances_within.append(variances.mean())
-    typical_variance = between_classes + float(np.mean(variances_within))
-    if typical_variance == 0.0:
-        # A single class of equal samples has no variance; its values show the scale.
-        typical_variance = float(np.mean(np.square(means)))
-    is_rounded = np.array(errors) > 0.1 * typical_variance
-    rounded: list[int] = np.array(changed)[is_rounded].tolist()
+        errors = after[number].error_energies / after[number].weight
+        if ((errors > 0.1 * scales) & (scales > 0.0)).any():
+            rounded.append(number)
     return rounded
 
 

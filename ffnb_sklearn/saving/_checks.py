@@ -275,11 +275,17 @@ def _check_band_moments(moments, rank, n_neurons):
 
 def _check_moments(moments, n_features):
     """Raise unless the moments of a class have all features and positive weights."""
-    widths = {moments.factor.shape[1], len(moments.mean), len(moments.residual)}
+    widths = {
+        moments.factor.shape[1],
+        len(moments.mean),
+        len(moments.residual),
+        len(moments.error_energies),
+    }
     _require(widths == {n_features}, "moments", f"those of {n_features} features")
     weights = (moments.weight, moments.weight_norm)
     has_weight = min(weights) > 0.0 and math.isfinite(max(weights))
-    is_positive = has_weight and (moments.residual >= 0.0).all()
+    diagonals = (moments.residual, moments.error_energies)
+    is_positive = has_weight and all((diagonal >= 0.0).all() for diagonal in diagonals)
     _require(is_positive, "moments", "positive")
 
 

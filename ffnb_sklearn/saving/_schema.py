@@ -218,6 +218,7 @@ RECORDS = {
             "mean": "mean",
             "factor": "factor",
             "residual": "truncated",
+            "errors": "errors",
         },
     ),
     "LeftOutLikeness": RecordNames(

@@ -281,7 +281,9 @@ def test_left_out_scores_follow_from_moments_without_the_samples(covariance):
     parameters = {"shrinkage": 0.3, "epsilon": 0.2, "shared_band_size": 0, "rank": None}
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 60)
     rows = overlapping()[:60]
-    model = estimator(novelty=True, covariance=covariance, **parameters)
+    model = estimator(novelty=True, **parameters)
+    # The setting of the core without a parameter of this classifier.
+    model.covariance = covariance
     model.fit(rows, CODES[:60], sample_weight=weights)
     relative = prediction.relative_distances(model._state.model, torch.device("cpu"))
     total = weights.sum()

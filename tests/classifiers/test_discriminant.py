@@ -1,6 +1,7 @@
 """IncrementalDiscriminantAnalysis: forgetting, merging and joining of classes are exact."""
 
 import warnings
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from ffnb_sklearn import IncrementalDiscriminantAnalysis, load, save
 from ffnb_sklearn.classifiers import discriminant
 from ffnb_sklearn.core import prediction
-from ffnb_sklearn.core.features import FeatureMap
+from ffnb_sklearn.core.features import FixedFeatures
 from tests.separated_classes import CODES, X, learned, of, unchanged
 
 
@@ -73,7 +74,7 @@ def test_data_on_disk_is_read_in_chunks(dtype, tmp_path, monkeypatch):
     X.astype(dtype).tofile(tmp_path / "X.dat")
     on_disk = np.memmap(tmp_path / "X.dat", dtype=dtype, mode="r", shape=X.shape)
     seen, shared = [], []
-    features = FeatureMap.__call__
+    features = FixedFeatures.__call__
     learn = discriminant.learn
 
     def counted(self, values):
@@ -84,7 +85,7 @@ def test_data_on_disk_is_read_in_chunks(dtype, tmp_path, monkeypatch):
         shared.append(np.shares_memory(task.samples.numpy(), on_disk))
         return learn(model, task, *others)
 
-    monkeypatch.setattr(FeatureMap, "__call__", counted)
+    monkeypatch.setattr(FixedFeatures, "__call__", counted)
     monkeypatch.setattr(discriminant, "learn", watched)
     model = estimator(chunk_size=15).partial_fit(on_disk, CODES)
     model.predict(on_disk)
@@ -252,3 +253,86 @@ def test_forget_samples_needs_exact_moments():
     clf = learned(estimator(), [0, 1], [2])
     with unchanged(clf), pytest.raises(ValueError, match="learned with rank=None"):
         clf.forget_samples(X[:1], CODES[:1])
+
+
+# ---- samples that are forgotten in long sequences
+
+
+def test_a_column_that_becomes_zero_lets_later_samples_go():
+    rows = np.array([[0.0, 1.0], [0.0, 2.0], [0.0, 4.0], [0.7, 3.0], [5.0, 5.0], [6.0, 7.0]])
+    labels = np.array([0, 0, 0, 0, 1, 1])
+    clf = exact(shared_band_size=0).fit(rows, labels)
+    clf.forget_samples(rows[3:4], labels[3:4])
+    clf.forget_samples(rows[:1], labels[:1])
+    moments = clf._state.model.moments[0]
+    assert_allclose(moments.mean, [0.0, 3.0], rtol=1e-14)
+    assert_allclose(moments.scatter(), [[0.0, 0.0], [0.0, 2.0]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_persons", [3, 20])
+@pytest.mark.parametrize("shared_band_size", [0, 100])
+def test_persons_are_deleted_one_after_the_other(n_persons, shared_band_size):
+    digits, labels = load_digits(return_X_y=True)
+    digits, labels = digits[:600], labels[:600]
+    person = np.arange(600) * n_persons // 600
+    clf = exact(shared_band_size=shared_band_size).fit(digits, labels)
+    order = np.random.default_rng(0).permutation(n_persons)
+    for number, gone in enumerate(order[:-1]):
+        clf.forget_samples(digits[person == gone], labels[person == gone])
+        if number in (0, n_persons // 2, n_persons - 2):
+            left = np.isin(person, order[number + 1 :])
+            never = exact(shared_band_size=shared_band_size).fit(digits[left], labels[left])
+            scores = never.decision_function(digits)
+            tolerance = 1e-7 * np.abs(scores).max()
+            assert_allclose(clf.decision_function(digits), scores, rtol=1e-7, atol=tolerance)
+    last = person == order[-1]
+    clf.forget_samples(digits[last], labels[last])
+    with pytest.raises(NotFittedError):
+        clf.predict(digits)
+    clf.partial_fit(digits, labels)
+    assert clf.score(digits, labels) > 0.99
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_single_rows_are_forgotten_until_nothing_is_left(seed):
+    samples, labels = load_iris(return_X_y=True)
+    order = np.random.default_rng(seed).permutation(150)
+    clf = exact(shared_band_size=50).fit(samples, labels)
+    for number, row in enumerate(order[:-1], 1):
+        clf.forget_samples(samples[[row]], labels[[row]])
+        if number in (100, 130, 140):
+            left = order[number:]
+            never = exact(shared_band_size=50).fit(samples[left], labels[left])
+            expected = never.predict_proba(samples)
+            assert_allclose(clf.predict_proba(samples), expected, atol=1e-6)
+    assert_allclose(clf.class_counts_, [1.0])
+    clf.forget_samples(samples[order[-1:]], labels[order[-1:]])
+    with pytest.raises(NotFittedError):
+        clf.predict(samples)
+
+
+def test_a_small_column_is_not_lost_in_silence_beside_a_large_one():
+    """A typical variance, averaged over columns of unlike units, hid the loss."""
+    rows = X * np.where(np.arange(X.shape[1]) == 0, 1e9, 1.0)
+    outlier = rows[:1].copy()
+    outlier[:, 2] *= 1e6
+    clf = exact(shared_band_size=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        clf.fit(np.vstack([rows, outlier]), [*CODES, 0])
+    with unchanged(clf), pytest.raises(ValueError, match=r"samples of classes \[0\] lie so far"):
+        clf.forget_samples(outlier, [0])
+
+
+def test_the_bound_on_rounding_errors_is_saved():
+    digits, labels = load_digits(return_X_y=True)
+    clf = exact().fit(digits[:100], labels[:100]).forget_samples(digits[:9], labels[:9])
+    stream = BytesIO()
+    save(clf, stream)
+    stream.seek(0)
+    loaded = load(stream)
+    for found, expected in zip(loaded._state.model.moments, clf._state.model.moments, strict=True):
+        assert_array_equal(found.error_energies, expected.error_energies)
+    loaded.forget_samples(digits[9:20], labels[9:20])
+    clf.forget_samples(digits[9:20], labels[9:20])
+    assert_array_equal(loaded.decision_function(digits), clf.decision_function(digits))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core import class_moments, scatter
+from ffnb_sklearn.core import moments as moments_module
 from ffnb_sklearn.core.device import as_array
 from ffnb_sklearn.core.moments import (
     TurningPairs,
@@ -35,7 +35,7 @@ def stored_in_double(monkeypatch):
     def stored(factor, _):
         return as_array(factor), torch.zeros(factor.shape[1], dtype=torch.float64)
 
-    monkeypatch.setattr(class_moments, "pack_factor", stored)
+    monkeypatch.setattr(moments_module, "pack_factor", stored)
 
 
 @pytest.mark.parametrize(("size", "dtype"), [(1.0, np.float32), (1e30, float), (1e-30, float)])
@@ -180,8 +180,8 @@ def test_rank_auto_grows_with_the_class():
 
 @pytest.mark.parametrize("cuts", [[], [20], [1, 2, 3], [3, 17, 30, 39]])
 def test_exact_parts_merge_into_the_moments_of_rank_auto(cuts, monkeypatch):
-    monkeypatch.setattr(scatter, "FEWEST_AXES", 2)
-    monkeypatch.setattr(scatter, "_MOST_AXES", 4)
+    monkeypatch.setattr(moments_module, "FEWEST_AXES", 2)
+    monkeypatch.setattr(moments_module, "_MOST_AXES", 4)
     X, w = samples(40, 6)
     parts = [moments(X[rows], w[rows]) for rows in np.split(np.arange(40), cuts)]
 
@@ -192,8 +192,8 @@ def test_exact_parts_merge_into_the_moments_of_rank_auto(cuts, monkeypatch):
 
 
 def test_rank_auto_counts_what_the_parts_have_left_out(monkeypatch):
-    monkeypatch.setattr(scatter, "FEWEST_AXES", 2)
-    monkeypatch.setattr(scatter, "_MOST_AXES", 30)
+    monkeypatch.setattr(moments_module, "FEWEST_AXES", 2)
+    monkeypatch.setattr(moments_module, "_MOST_AXES", 30)
     X = spread_samples(np.linspace(2.0, 1.0, 30))
     part = moments(X[:300], max_rank=4)
     # The four rows hold far less than 95 % of the trace, so that all of them are kept.
@@ -486,8 +486,8 @@ def test_spare_axes_let_a_class_grow_row_by_row():
 
 
 def test_spare_axes_of_rank_auto_go_beyond_what_one_fit_keeps(monkeypatch):
-    monkeypatch.setattr(scatter, "FEWEST_AXES", 3)
-    monkeypatch.setattr(scatter, "_MOST_AXES", 9)
+    monkeypatch.setattr(moments_module, "FEWEST_AXES", 3)
+    monkeypatch.setattr(moments_module, "_MOST_AXES", 9)
     X = samples(60, 14)[0] * 0.5 ** np.arange(14)
     whole = moments(X, max_rank="auto")
     parts = [moments(rows, max_rank="auto") for rows in np.array_split(X, 6)]
@@ -497,3 +497,95 @@ def test_spare_axes_of_rank_auto_go_beyond_what_one_fit_keeps(monkeypatch):
 
     assert grown.rank > whole.rank
     assert without_spare_axes(grown, "auto").rank == whole.rank
+
+
+# ---- samples that are subtracted in long sequences
+
+
+def one_hot(n):
+    """Return rows of two groups of one-hot columns, and a column of zeros."""
+    rng = np.random.default_rng(0)
+    groups = [np.eye(size)[rng.integers(size, size=n)] for size in (3, 7)]
+    return np.hstack([*groups, np.zeros((n, 1))])
+
+
+def pixels(n):
+    """Return rows of whole numbers, most of them zero, with columns of unlike units."""
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(17, size=(n, 8)) * (rng.random((n, 8)) < 0.1)
+    return drawn * 10.0 ** np.arange(-4, 4)
+
+
+def collinear(n):
+    """Return rows of columns that are nearly sums of two others."""
+    X = np.random.default_rng(0).normal(size=(n, 6))
+    X[:, 3:] = X[:, :3] @ np.ones((3, 3)) + 1e-6 * X[:, 3:]
+    return X
+
+
+def far(n):
+    """Return rows around values that are not representable, one of them constant."""
+    X = 0.1 + 1e-3 * np.random.default_rng(0).normal(size=(n, 4))
+    X[:, 1] = 0.1
+    return X
+
+
+ROWS = {"one-hot": one_hot, "pixels": pixels, "collinear": collinear, "far": far}
+
+
+@pytest.mark.parametrize("size", [1, 7])
+@pytest.mark.parametrize("kind", ROWS)
+def test_samples_are_subtracted_down_to_nothing_and_learned_again(kind, size):
+    X = ROWS[kind](60)
+    scales = np.sqrt(np.diag(exact_scatter(X)))
+    scales[scales == 0.0] = 1.0
+    order = np.random.default_rng(1).permutation(60)
+    found = moments(X)
+    for first in range(0, 60, size):
+        gone, left = order[first : first + size], order[first + size :]
+        found = subtract(found, moments(X[gone]), device=CPU)
+        if not len(left):
+            assert found is None
+            break
+        errors = (found.scatter() - exact_scatter(X[left])) / np.outer(scales, scales)
+        assert np.abs(errors).max() < 1e-11
+        means = [float(sum(map(Fraction, column.tolist())) / len(left)) for column in X[left].T]
+        assert (np.abs(found.mean - means) <= 1e-12 * np.abs(X).max(axis=0)).all()
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_a_window_slides_over_many_samples(kind):
+    X = ROWS[kind](230)
+    found = moments(X[:30])
+    for start in range(200):
+        found = merge([found, moments(X[[start + 30]])], device=CPU)
+        found = subtract(found, moments(X[[start]]), device=CPU)
+    expected = exact_scatter(X[200:])
+    scales = np.sqrt(np.diag(exact_scatter(X)))
+    scales[scales == 0.0] = 1.0
+    assert np.abs((found.scatter() - expected) / np.outer(scales, scales)).max() < 1e-11
+    # A column that became zero is zero, with its mean.
+    dead = ~X[200:].any(axis=0)
+    assert not found.mean[dead].any()
+
+
+def test_the_bound_on_the_errors_follows_the_moments():
+    X = pixels(40)
+    found = subtract(moments(X), moments(X[:10]), device=CPU)
+    energies = np.diag(exact_scatter(X))
+    assert_allclose(found.errors, 1e-10 * energies, rtol=1e-9)
+    again = subtract(found, moments(X[10:12]), device=CPU)
+    assert (again.errors[energies > 0.0] > found.errors[energies > 0.0]).all()
+    assert_array_equal(merge([found, moments(X[:5])], device=CPU).errors, found.errors)
+    assert_array_equal(merge([found, found], device=CPU).errors, 2.0 * found.errors)
+    assert_array_equal(found.scale_weights(0.5).errors, 0.5 * found.errors)
+    assert moments(X).errors is None
+
+
+def test_samples_that_were_never_learned_are_refused_after_many_subtractions():
+    X = collinear(60)
+    found = moments(X)
+    for row in range(40):
+        found = subtract(found, moments(X[[row]]), device=CPU)
+    with pytest.raises(ValueError, match=r"negative variance|outside"):
+        subtract(found, moments(X[[45]] + 10.0), device=CPU)

@@ -229,7 +229,12 @@ class WithoutTorch(pickle.Unpickler):
 @pytest.mark.parametrize(
     "model",
     [
-        FFNBClassifier(band_size=1, shared_band_size=5, random_state=0, bands=Bands(max_epochs=1)),
+        FFNBClassifier(
+            band_size=1,
+            shared_band_size=5,
+            random_state=0,
+            bands=Bands(max_epochs=1, weight_decay=0.1),
+        ),
         FFNBClassifier(
             band_size=1,
             shared_band_size=5,

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
-from ffnb_sklearn import TorchFeatureExtractor, load, make_continual_pipeline, save
+from ffnb_sklearn import Bands, TorchFeatureExtractor, load, make_continual_pipeline, save
 from ffnb_sklearn.saving._container import ModelFileError
 from tests.public_cases.flowers import NAMES, X, Y, exact, heads, small
 from tests.public_cases.test_backbones import rows_network
@@ -163,8 +163,8 @@ def test_global_generators_are_left_alone():
         return random.getstate(), numbers, torch.get_rng_state().tolist()
 
     before = states()
-    model = small(band_size=2, bands__max_epochs=2, bands__init="random", classes_per_task=1)
-    model.fit(X, Y).predict_proba(X)
+    bands = Bands(init="random", max_epochs=2, weight_decay=0.1)
+    small(band_size=2, bands=bands, classes_per_task=1).fit(X, Y).predict_proba(X)
     TorchFeatureExtractor(rows_network, epochs=1, random_state=0).fit(X, Y).transform(X)
     assert states() == before
     assert torch.is_grad_enabled()

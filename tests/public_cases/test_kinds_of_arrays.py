@@ -10,7 +10,7 @@ from joblib.numpy_pickle import NumpyPickler
 from numpy.testing import assert_array_equal
 
 from ffnb_sklearn import TorchFeatureExtractor, class_incremental_tasks, evaluate_stream
-from tests.public_cases.flowers import NAMES, WEIGHTS, X, Y, heads, small
+from tests.public_cases.flowers import NAMES, WEIGHTS, X, Y, heads, plain, small
 from tests.public_cases.test_backbones import rows_network
 
 
@@ -100,7 +100,7 @@ def test_probabilities_of_many_features_do_not_overflow(head):
 def test_labels_in_the_string_dtype_of_numpy():
     """scikit-learn #34946."""
     names = NAMES.astype(np.dtypes.StringDType())
-    model = small().partial_fit(X[Y < 2], names[Y < 2], classes=np.unique(names))
+    model = plain().partial_fit(X[Y < 2], names[Y < 2], classes=np.unique(names))
     model.partial_fit(X, names).partial_fit(X, NAMES)
     assert_array_equal(model.classes_, np.unique(NAMES), strict=True)
     assert (model.predict(X) == names).mean() > 0.9

@@ -12,7 +12,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier, OutputCodeClassifier
 
 from ffnb_sklearn import class_incremental_tasks, evaluate_stream
-from tests.public_cases.flowers import NAMES, X, Y, exact, heads, small
+from tests.public_cases.flowers import NAMES, X, Y, exact, heads, plain, small
 
 
 @heads
@@ -55,7 +55,7 @@ def test_unique_values_of_a_nullable_column_may_be_declared_ordered_and_forgotte
     labels = pd.Series(Y, dtype="Int64")
     unique = labels.unique()  # An array of pandas, without `iloc`.
     kept = Y < 2
-    model = small(head).partial_fit(X[kept], labels[kept], classes=unique)
+    model = plain(head).partial_fit(X[kept], labels[kept], classes=unique)
     assert_array_equal(model.classes_, [0, 1, 2], strict=True)
     tasks = class_incremental_tasks(labels, class_order=unique[::-1])
     assert [int(Y[task][0]) for task in tasks] == unique[::-1].tolist()
@@ -153,7 +153,9 @@ def test_labels_in_tensors_of_any_dtype(dtype):
     assert result.estimator.score(torch.tensor(X), labels) == result.final_accuracy
 
 
-@pytest.mark.parametrize("parameters", [{}, {"novelty": True}, {"bands__max_epochs": 2}])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"novelty": True}, {"bands__max_epochs": 2, "bands__weight_decay": 0.1}]
+)
 def test_a_call_of_partial_fit_follows_fit_with_any_parameters(parameters):
     """scikit-learn #25693."""
     kept = Y < 2

@@ -259,7 +259,7 @@ def test_nan_is_in_no_range(number):
         model.novelty_threshold(number)
     for name in ("shrinkage", "epsilon", "p"):
         with pytest.raises(ValueError, match=f"(?s){name}.*nan"):
-            small(**{name: number}).fit(X, Y)
+            small(classes_per_task=1, **{name: number}).fit(X, Y)
     assert_array_equal(model.predict_proba(X), before)
 
 

@@ -13,6 +13,7 @@ import torch
 from tests.campaigns.numerics.errors import (
     call_errors,
     constant_errors,
+    deletion_errors,
     merge_errors,
     model_errors,
 )
@@ -25,7 +26,8 @@ MODELS = {
 }
 OFFSETS = (0, 1e10)
 CONSTANTS = (1e-3, 1e6, 1e12, 1e14, 1.7e18, 1e40)
-N_MERGES, N_CALLS = 10_000, 5_000
+N_MERGES, N_CALLS, N_DELETIONS = 10_000, 5_000, 2_000
+DELETIONS = [(kind, n_left) for kind in ("normal", "one-hot") for n_left in (100, 5)]
 
 
 def worst(errors_of=model_errors, **case):
@@ -57,6 +59,10 @@ PARTS = {
     },
     f"{N_CALLS} calls": {
         f"offset {one:.0e}": partial(call_errors, N_CALLS, one) for one in OFFSETS
+    },
+    f"{N_DELETIONS} deletions": {
+        f"{kind}, {n_left} left": partial(deletion_errors, N_DELETIONS, n_left, kind)
+        for kind, n_left in DELETIONS
     },
 }
 

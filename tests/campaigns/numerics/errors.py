@@ -10,7 +10,7 @@ from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.bands.bound import forgetting_bound, open_axes
 from ffnb_sklearn.core.bands.trained import trained_of
 from ffnb_sklearn.core.model import Task
-from ffnb_sklearn.core.moments import merge, moments_of
+from ffnb_sklearn.core.moments import merge, moments_of, subtract
 from tests.campaigns.numerics.exact import Classes, bound, moments, relative_error
 from tests.core.small_models import CPU, SETTINGS, learnt
 
@@ -125,6 +125,25 @@ def call_errors(n_calls, offset=0.0, seed=0):
     for rows in np.split(np.arange(len(X)), counts.cumsum()[:-1]):
         model.partial_fit(X[rows], np.zeros(len(rows)), sample_weight=weights[rows])
     return _errors_of(model._learned_state().model.moments[0], X, weights)
+
+
+def deletion_errors(n_deletions, n_left, kind, seed=0):
+    """Return the errors of mean and scatter after samples are subtracted one after the other.
+
+    The samples are normal numbers, or one-hot columns, of which some become constant. The errors
+    are relative to the moments of the samples that are left.
+    """
+    rng = np.random.default_rng(seed)
+    n_samples = n_deletions + n_left
+    X = rng.standard_normal((n_samples, N_FEATURES))
+    if kind == "one-hot":
+        X = np.eye(2 * N_FEATURES)[rng.integers(2 * N_FEATURES, size=n_samples)]
+    ones = np.ones(n_samples)
+    chunks = [(torch.as_tensor(X[[i]]), torch.as_tensor(ones[:1])) for i in range(n_samples)]
+    found = moments_of(chunks)
+    for chunk in chunks[:n_deletions]:
+        found = subtract(found, moments_of([chunk]), device=CPU)
+    return _errors_of(found, X[n_deletions:], ones[n_deletions:])
 
 
 def _samples(n_samples, offset, rng):

@@ -14,6 +14,7 @@ pytest.importorskip("dask")
 from tests.campaigns.numerics.errors import (
     call_errors,
     constant_errors,
+    deletion_errors,
     merge_errors,
     model_errors,
 )
@@ -55,6 +56,12 @@ def test_many_small_pieces_add_up(errors_of, offset, error):
     errors = errors_of(60, offset)
     assert errors["means"] < 20 * EPS
     assert errors["scatters"] < error
+
+
+@pytest.mark.parametrize("n_left", [40, 4])
+@pytest.mark.parametrize("kind", ["normal", "one-hot"])
+def test_many_deletions_leave_the_moments_of_what_is_left(kind, n_left):
+    assert max(deletion_errors(200, n_left, kind).values()) < 1e-11
 
 
 @pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
