@@ -25,7 +25,7 @@ from sklearn.ensemble import (
 )
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import SGDClassifier
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 from sklearn.multioutput import ClassifierChain
 from sklearn.naive_bayes import GaussianNB
@@ -51,6 +51,7 @@ from ffnb_sklearn.metrics import false_alarm_rate, unknown_recall
 from tests.recording_callback import Recorder, needs_callbacks
 from tests.separated_classes import CODES, NAMES, X, learned, of, unchanged
 
+DIGITS = train_test_split(*load_digits(return_X_y=True), test_size=0.4, random_state=0)
 PAGE = Path(__file__).parents[1] / "docs" / "user_guide" / "open_set.rst"
 
 
@@ -144,6 +145,7 @@ def test_equal_scores_are_no_division_by_zero():
 # ---- what is predicted
 
 
+@pytest.mark.filterwarnings("ignore:The novelty scores of other classes:UserWarning")
 def test_unknown_classes_get_the_label_until_they_are_learned():
     clf = learned(open_set(), [0, 1], [2, 3])
     assert_array_equal(clf.classes_, [0, 1, 2, 3])
@@ -321,6 +323,7 @@ def test_samples_of_background_classes_are_unknown():
     assert_allclose(clf.score_samples(digits[~train]), expected, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:The novelty scores of other classes:UserWarning")
 @pytest.mark.parametrize(
     "estimator", [small(), make_continual_pipeline(Normalizer(), small())], ids=["alone", "last"]
 )
@@ -342,6 +345,7 @@ def test_classes_are_forgotten_renamed_and_decayed(estimator):
     assert_array_equal(learned(clf, [4, 5]).classes_, [4, 5])
 
 
+@pytest.mark.filterwarnings("ignore:The novelty scores of other classes:UserWarning")
 def test_trained_bands_forget_with_a_warning_and_join_no_classes():
     clf = learned(open_set(FFNBClassifier(shared_band_size=10, random_state=0)), [0, 1], [2, 3])
     predictions = clf.predict(X)
@@ -352,6 +356,34 @@ def test_trained_bands_forget_with_a_warning_and_join_no_classes():
     with unchanged(clf), pytest.raises(ValueError, match="a label of its own"):
         clf.rename({2: 7, 3: 7})
     assert_array_equal(clf.rename({2: 7}).classes_, [-1, 1, 3, 7])
+
+
+def test_forget_warns_if_thresholds_keep_a_trace():
+    clf = learned(open_set(), [0, 1], [2])
+    expected = learned(open_set(), [0, 1]).score_samples(X)
+    # The scores of the first classes were stored before.
+    assert_allclose(clf.forget([2]).score_samples(X), expected, rtol=1e-9)
+    with pytest.warns(UserWarning, match="OpenSetClassifier follow from these scores"):
+        clf.forget([0])
+
+
+@pytest.mark.filterwarnings("ignore:The novelty scores of other classes:UserWarning")
+def test_forgotten_classes_leave_unknown_samples_as_easy_to_find_as_if_never_learned():
+    rows, new, labels, new_labels = DIGITS
+    expected = known_labels(new_labels, [0, 1])
+    known = np.flatnonzero(labels < 2)
+    results = []
+    for beside in (np.flatnonzero(labels > 1), []):
+        clf = open_set(IncrementalDiscriminantAnalysis(random_state=0))
+        first = np.r_[known[:40], beside].astype(int)
+        clf.partial_fit(rows[first], labels[first])
+        clf.forget(np.setdiff1d(labels[first], [0, 1]))
+        clf.partial_fit(rows[known[40:]], labels[known[40:]])
+        predicted = clf.predict(new)
+        recall = unknown_recall(expected, predicted)
+        results.append((recall, false_alarm_rate(expected, predicted)))
+    assert_allclose(*results, atol=0.01)
+    assert results[0][0] > 0.99
 
 
 def test_a_refused_change_changes_nothing():

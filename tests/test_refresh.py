@@ -43,6 +43,11 @@ def solutions(monkeypatch):
     return made
 
 
+def solved_anew(model):
+    """Return a copy whose classifier keeps no earlier choice."""
+    return copy.deepcopy(model).decay(1.0)
+
+
 def following(n_first, n_last, *, anew_each=25, **parameters):
     """Return shares over a stream of rows: labels as if solved anew, both accuracies."""
     model = learned(n_first, **parameters)
@@ -54,8 +59,7 @@ def following(n_first, n_last, *, anew_each=25, **parameters):
         if row % anew_each:
             continue
         later, answers = slice(n_last, n_last + 200), []
-        # A copy by pickle has no solution to follow.
-        for each in (model, pickle.loads(pickle.dumps(model))):
+        for each in (model, solved_anew(model)):
             answers.append(each.predict(DIGITS[later]))
         alike.append(np.mean(answers[0] == answers[1]))
         right.append(np.mean(answers[0] == LABELS[later]))
@@ -96,7 +100,7 @@ def test_a_refreshed_solution_has_no_trace_of_earlier_ones():
     model = learned(100, refresh=0.05)
     model.predict(DIGITS[:1])
     model.partial_fit(DIGITS[100:110], LABELS[100:110])
-    anew = pickle.loads(pickle.dumps(model))
+    anew = solved_anew(model)
     assert_array_equal(model.predict_proba(DIGITS), anew.predict_proba(DIGITS))
 
 
@@ -174,7 +178,7 @@ def test_other_changes_are_solved_anew(change):
     model = learned(300, refresh=10.0)
     model.predict(DIGITS[:1])
     change(model)
-    anew = pickle.loads(pickle.dumps(model))
+    anew = solved_anew(model)
     assert_array_equal(model.predict_proba(DIGITS), anew.predict_proba(DIGITS))
 
 
@@ -198,22 +202,61 @@ def test_densities_of_normal_classes_follow():
     model.predict(X[:1])
     assert model._state.model.solution.choice.temperature is not None
     model.partial_fit(X[950:], labels[950:])
-    anew = pickle.loads(pickle.dumps(model))
+    anew = solved_anew(model)
     assert np.mean(model.predict(X) == anew.predict(X)) > 0.97
     assert_allclose(model.predict_proba(X), anew.predict_proba(X), atol=0.12)
 
 
-def test_files_and_copies(tmp_path):
-    model = learned(300, refresh=0.1)
-    model.predict(DIGITS[:1])
-    model.partial_fit(DIGITS[300:310], LABELS[300:310])
-    # A copy shares the solution, and a file is solved anew.
-    twin = copy.deepcopy(model)
-    assert_array_equal(twin.predict_proba(DIGITS), model.predict_proba(DIGITS))
+def resumed(model, tmp_path):
+    """Return copies of a model: by copy, by pickle and by file."""
     save(model, tmp_path / "model.ffnb")
-    loaded = load(tmp_path / "model.ffnb")
-    assert loaded.refresh == 0.1
-    assert np.mean(loaded.predict(DIGITS) == model.predict(DIGITS)) > 0.97
+    return [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), load(tmp_path / "model.ffnb")]
+
+
+@pytest.mark.parametrize("refresh", [0.1, 2.0])
+@pytest.mark.parametrize("parameters", [{}, {"classifier": "ovo"}, {"band_size": 1}], ids=repr)
+def test_a_resumed_stream_is_the_same_stream(refresh, parameters, tmp_path):
+    model = learned(100, refresh=refresh, **parameters)
+    streams = [[model, *resumed(model, tmp_path)]]
+    # Files of a model that was solved, that follows, and that has to be solved again.
+    for stop in (105, 109, 140):
+        for batch in range(stop - 4, stop):
+            for each in streams[0]:
+                each.partial_fit(DIGITS[batch : batch + 1], LABELS[batch : batch + 1])
+        model.predict(DIGITS[:1])
+        streams[0] += resumed(model, tmp_path)
+        expected = model.predict_proba(DIGITS[:400])
+        for each in streams[0][1:]:
+            assert_array_equal(each.predict_proba(DIGITS[:400]), expected)
+            assert each.refresh == refresh
+
+
+def test_predictions_in_between_change_nothing():
+    asked, unasked = learned(300, refresh=0.1), learned(300, refresh=0.1)
+    for row in range(300, 340):
+        for each in (asked, unasked):
+            each.partial_fit(DIGITS[row : row + 1], LABELS[row : row + 1])
+        asked.predict(DIGITS[:1])
+    assert_array_equal(asked.predict_proba(DIGITS), unasked.predict_proba(DIGITS))
+
+
+def test_novelty_scores_without_a_call_in_between_are_those_of_a_full_solution():
+    plain, following = learned(300), learned(300, refresh=0.1)
+    assert_allclose(following.score_samples(DIGITS), plain.score_samples(DIGITS), rtol=1e-9)
+
+
+def test_deleted_samples_leave_no_former_moments():
+    model = learned(300, refresh=1.0, rank=None)
+    model.partial_fit(DIGITS[300:310], LABELS[300:310])
+    assert any(model._state.model.chosen_from)
+    for change in (
+        lambda each: each.forget_samples(DIGITS[300:302], LABELS[300:302]),
+        lambda each: each.forget([3]),
+        lambda each: each.rename({1: 2, 2: 2}),
+    ):
+        changed = copy.deepcopy(model)
+        change(changed)
+        assert changed._state.model.chosen_from == ()
 
 
 @pytest.mark.parametrize("value", [-0.1, "auto", None, float("nan")])

@@ -65,7 +65,7 @@ def prepare_model(estimator, state):
     model = state.model
     if model is None:
         estimator._warn_of_idle_parameters()
-        seed = next_seed(estimator.random_state)
+        seed = next_seed(state.random_state)
         model = empty_model(state.n_inputs, settings, seed)
     else:
         check_continuation(model.settings, settings)

@@ -14,6 +14,7 @@ from ..core.messages import level_of_user
 from ..core.revision import (
     decay_classes,
     forget_classes,
+    is_in_left_out,
     join_classes,
     subtract_samples,
 )
@@ -35,6 +36,15 @@ def forget(state, classes):
     if len(numbers) == len(state.arrived):
         return None
     _warn_of_trace(state, labels)
+    if is_in_left_out(state.model, numbers):
+        warnings.warn(
+            f"The novelty scores of other classes keep a trace of the classes {labels.tolist()}, "
+            "which the model had learned when the scores were stored. novelty_threshold and "
+            "OpenSetClassifier follow from these scores, and no other prediction does. The scores "
+            "count less with each call that learns; only a new fit removes the trace.",
+            UserWarning,
+            stacklevel=level_of_user(),
+        )
     model = forget_classes(state.model, numbers)
     return state.without(labels, model)
 
@@ -75,6 +85,16 @@ def forget_samples(estimator, state, X, y, sample_weight):
             "Forget these classes, and learn their other samples again."
         )
     _warn_of_trace(state, labels)
+    if state.model.left_out:
+        warnings.warn(
+            f"forget_samples deletes the novelty scores of the classes {labels.tolist()}, and the "
+            "scores of other classes may keep a trace of the samples. Until these classes learn "
+            "again, novelty_threshold and OpenSetClassifier judge them by the scores of other "
+            "classes. No other prediction follows from the scores; only a new fit removes the "
+            "trace.",
+            UserWarning,
+            stacklevel=level_of_user(),
+        )
     state = replace(state, model=model)
     if not gone:
         return state

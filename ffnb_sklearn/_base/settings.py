@@ -83,7 +83,7 @@ def present_state(estimator, state):
         # A reference to the model itself would keep it in memory until a garbage collection.
         changed_model = None
         if settings != model.settings:
-            changed_model = replace(model, settings=settings)
+            changed_model = replace(model, settings=settings, chosen_from=(), earlier=None)
         model.cache["parameters"] = values, changed_model
     if changed_model is None:
         return state
@@ -192,6 +192,12 @@ def check_mergeable(mine, theirs, conditions_of):
     )
     if "offset_" in different or "scale_" in different:
         message += " Fit both with scale=False."
+    if "random_state" in different:
+        message += (
+            " The random neurons are drawn at the first call: before an estimator learns, give it "
+            f"the random_state_ of the estimator that it is to be merged with, "
+            f"random_state={mine.random_state}."
+        )
     raise ValueError(message)
 
 

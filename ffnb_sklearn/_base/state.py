@@ -33,6 +33,8 @@ class State:
         Labels seen or declared, sorted. None before the first task.
     task_classes : tuple of ndarray
         New labels of each task.
+    random_state : int or None
+        Integer that gives the seed, also if the parameter was no integer. None in old files.
     """
 
     n_features_in: int
@@ -43,6 +45,7 @@ class State:
     model: object = None
     classes: np.ndarray | None = None
     task_classes: tuple = ()
+    random_state: int | None = None
 
     @property
     def n_inputs(self):

@@ -7,6 +7,7 @@ from sklearn.utils.validation import _check_sample_weight, _get_feature_names, v
 
 from .._inputs.arrays import as_numpy
 from .._inputs.labels import check_labels, check_targets
+from .._inputs.seeds import integer_state
 from .._inputs.sparse import projection_for
 from .state import State
 
@@ -64,7 +65,9 @@ def check_inputs(estimator, X, state, **checks):
         if state is None:
             names = _get_feature_names(X)
             X = check_array(X, estimator=estimator, input_name="X", **_FORM, **checks)
-            state = State(X.shape[1], names, projection_for(X, estimator))
+            random_state = integer_state(estimator.random_state)
+            projection = projection_for(X, estimator, random_state)
+            state = State(X.shape[1], names, projection, random_state=random_state)
         else:
             X = validate_data(estimator, X, reset=False, **_FORM, **checks)
     except ValueError as error:

@@ -7,7 +7,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils import check_random_state
 
-__all__ = ["advance_of", "next_seed"]
+__all__ = ["advance_of", "integer_state", "next_seed"]
 
 # Number of seeds; the largest seed is smaller by 1.
 _N_SEEDS = np.iinfo(np.int32).max
@@ -26,6 +26,16 @@ def next_seed(random_state):
         generator = check_random_state(deepcopy(random_state))
     seed = generator.randint(_N_SEEDS)
     return int(seed)
+
+
+def integer_state(random_state):
+    """Return an integer `random_state`, the next seed of any other one.
+
+    The integer is stored, so that another estimator can be given the same.
+    """
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return next_seed(random_state)
 
 
 def advance_of(random_state):

@@ -77,7 +77,7 @@ class RandomProjection:
         return state
 
 
-def projection_for(X, estimator):
+def projection_for(X, estimator, random_state):
     """Return the projection of a model whose first samples are X; None if it needs none.
 
     Dense samples, and sparse samples with at most `N_COLUMNS` features, need none. The columns stay
@@ -90,7 +90,7 @@ def projection_for(X, estimator):
     if estimator._needs_dense_inputs():
         most_columns = N_COLUMNS
     n_columns = min(n_features, most_columns)
-    return RandomProjection(n_features, next_seed(estimator.random_state), n_columns)
+    return RandomProjection(n_features, next_seed(random_state), n_columns)
 
 
 def place_samples(device, X, state):

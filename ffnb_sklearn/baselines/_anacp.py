@@ -199,11 +199,12 @@ class AnaCP(PooledScatterClassifier):
 
     def _project(self, features, maps):
         """Return the mean over the layers of the projections, each of norm 1."""
-        projections = []
+        # A sum takes the memory of a single layer, whatever the number of layers.
+        total = 0.0
         for layer, layer_map in zip(self.layers_, maps, strict=True):
             neurons = gelu(features @ layer)
-            projections.append(unit_rows(neurons @ layer_map))
-        return np.mean(projections, axis=0)
+            total = total + unit_rows(neurons @ layer_map)
+        return total / len(maps)
 
     def _draws(self, means, covariance):
         """Return draws of all classes, class by class; equal moments give equal draws."""

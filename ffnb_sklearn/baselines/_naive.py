@@ -188,7 +188,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         task = place_task(self.device, state, X, positions, weights)
         samples = task.X
         if model is None:
-            model = empty_network(samples, n_layers, next_seed(self.random_state))
+            model = empty_network(samples, n_layers, next_seed(state.random_state))
         check_unchanged("n_layers", model.n_layers, n_layers)
         check_seed(model.seed, self.random_state)
         n_new = len(arrived) - model.n_classes

@@ -327,6 +327,7 @@ class BaseDiscriminantClassifier(
         return export.torch_module(state, head, self._class_priors(state), dtype)
 
     class_counts_ = learned_attribute(lambda state: state.class_counts)
+    random_state_ = learned_attribute(lambda state: state.random_state)
     offset_ = learned_attribute(lambda state: state.repair and state.repair.offset)
     scale_ = learned_attribute(lambda state: state.repair and state.repair.scale)
 

@@ -82,6 +82,10 @@ class IncrementalDiscriminantAnalysis(BaseDiscriminantClassifier):
         Number of features, and their names, defined only if X had string column names.
     n_tasks_, task_classes_ : int, list of ndarray
         Number of tasks with new labels, and these labels.
+    random_state_ : int
+        Integer that draws the same random numbers: `random_state`, or one that was drawn at the
+        first call if that is None or a generator. Give it to estimators that are to be merged,
+        before they learn.
     n_parameters_ : int
         Number of weights of the neurons and of the classifier, or an upper bound.
     shrinkage_, epsilon_ : float
@@ -177,8 +181,10 @@ class IncrementalDiscriminantAnalysis(BaseDiscriminantClassifier):
     def forget(self, classes: npt.ArrayLike) -> Self:
         """Forget classes, as if they had never been seen.
 
-        Forgetting is exact, because each class has moments of its own. With ``scale=True``,
-        `offset_` and `scale_` stay, with a warning.
+        Forgetting is exact, because each class has moments of its own. Two parameters that are off
+        by default leave a trace, with a warning: `offset_` and `scale_` stay (``scale=True``), and
+        so do the stored scores of other classes for `novelty_threshold` (``novelty=True``). Scores
+        of a call before the forgotten classes were learned have no trace.
 
         Parameters
         ----------
@@ -204,7 +210,7 @@ class IncrementalDiscriminantAnalysis(BaseDiscriminantClassifier):
         It needs ``rank=None``, with which the moments of the samples can be subtracted exactly. A
         class of which nothing remains is forgotten. With ``novelty=True`` the classes of the
         samples lose their scores for `novelty_threshold`, and are not in it before they learn
-        again. With ``scale=True``, `offset_` and `scale_` stay, with a warning.
+        again; with ``scale=True``, `offset_` and `scale_` stay. Both warn.
 
         Parameters
         ----------

@@ -118,6 +118,10 @@ class FFNBClassifier(BaseDiscriminantClassifier):
         Number of features, and their names, defined only if X had string column names.
     n_tasks_, task_classes_ : int, list of ndarray
         Number of tasks with new labels, and these labels.
+    random_state_ : int
+        Integer that draws the same random numbers: `random_state`, or one that was drawn at the
+        first call if that is None or a generator. Give it to estimators that are to be merged,
+        before they learn.
     n_parameters_ : int
         Number of weights in the bands and in the classifier, or an upper bound.
     null_space_dims_ : list of tuple of int
@@ -317,7 +321,8 @@ class FFNBClassifier(BaseDiscriminantClassifier):
         Warns
         -----
         UserWarning
-            If trained neurons remain that depend on the forgotten classes, or with ``scale=True``.
+            If trained neurons remain that depend on the forgotten classes, or stored scores of
+            other classes (``novelty=True``), or with ``scale=True``.
         """
         state = self._learned_state()
         remaining = revision.forget(state, classes)

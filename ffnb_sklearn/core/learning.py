@@ -18,12 +18,12 @@ from .sparse import SparseInputs, moments_of_inputs
 def learn(model: Model, task: Task, settings: Settings) -> Model:
     """Learn one task, of new classes, known classes, or both."""
     with few_threads(n_operations_to_learn(model.features, task)):
-        learned = replace(model, settings=settings)
+        learned = replace(model, settings=settings, chosen_from=(), earlier=None)
         features_of = partial(task_features, model.features, task)
         moments = add_task(model.moments, learned, task, features_of)
         learned = replace(learned, moments=moments)
         if settings.refresh:
-            learned = learned.store_earlier(model)
+            learned = learned.keep_choice(model)
         if settings.novelty:
             likeness = left_out_likeness(model, task, learned, features_of)
             learned = learned.replace_left_out(likeness)

@@ -56,14 +56,17 @@ def left_out_likeness(
     left_out += [LeftOutLikeness()] * n_missing
     chosen_classes = classes[chosen]
     chosen_weights = weights[chosen]
-    for label in np.unique(chosen_classes):
+    for label in np.unique(classes):
         members = chosen_classes == label
         member_weights = chosen_weights[members]
-        # The samples that were chosen stand for all samples of the class in the task.
         task_weight = weights[classes == label].sum()
-        represented = member_weights * (task_weight / member_weights.sum())
-        learned_weights = np.full(len(represented), learned_weight)
-        added = LeftOutLikeness.of(values[members], represented, learned_weights)
+        added = LeftOutLikeness()
+        if len(member_weights):
+            # The samples that were chosen stand for all samples of the class in the task.
+            represented = member_weights * (task_weight / member_weights.sum())
+            learned_weights = np.full(len(represented), learned_weight)
+            added = LeftOutLikeness.of(values[members], represented, learned_weights)
+        added = added.after_call(learned_weight, task_weight)
         left_out[label] = pooled_likeness([left_out[label], added])
     return tuple(left_out)
 

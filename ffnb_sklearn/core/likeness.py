@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from .device import Array
+from .linalg import LENGTH_ROUNDING
 
 # Exponent of N. With 2, classes of 50 samples that grow in 30 calls have a tenth of the false
 # alarms asked for (docs/user_guide/open_set.rst).
 _EXPONENT = 4
 
-# Most values that a class keeps.
+# Most values that a class keeps, and most calls whose weight it keeps.
 _MOST = 100
 
 
@@ -34,11 +35,17 @@ class LeftOutLikeness:
         Weight of the samples that each value stands for.
     learned_weights : ndarray of shape (n_values,)
         Total weight N of the samples that the model of each value had learned.
+    arrivals : ndarray of shape (n_calls,)
+        N after each of the latest 100 calls that brought samples of the class, ascending.
+    arrived_weights : ndarray of shape (n_calls,)
+        Weight of the samples of the class in each of these calls.
     """
 
     values: Array = field(default_factory=lambda: np.empty(0))
     weights: Array = field(default_factory=lambda: np.empty(0))
     learned_weights: Array = field(default_factory=lambda: np.empty(0))
+    arrivals: Array = field(default_factory=lambda: np.empty(0))
+    arrived_weights: Array = field(default_factory=lambda: np.empty(0))
 
     @classmethod
     def of(cls, values: Array, weights: Array, learned_weights: Array) -> "LeftOutLikeness":
@@ -75,24 +82,91 @@ class LeftOutLikeness:
         powers: Array = shares**_EXPONENT
         return self.weights * powers
 
-    def scale_weights(self, factor: float) -> "LeftOutLikeness":
-        """Multiply the weights of all samples that were learned by a factor."""
+    def after_call(self, learned_weight: float, task_weight: float) -> "LeftOutLikeness":
+        """Return the likeness of the samples of a single call, with its N and their weight."""
         return replace(
-            self,
-            weights=factor * self.weights,
-            learned_weights=factor * self.learned_weights,
+            self, arrivals=np.array([learned_weight]), arrived_weights=np.array([task_weight])
         )
+
+    def without_values(self) -> "LeftOutLikeness":
+        """Return what remains when no value is valid any more: the weights of the calls."""
+        return LeftOutLikeness(arrivals=self.arrivals, arrived_weights=self.arrived_weights)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known of any sample of the class."""
+        return not len(self.values) and not len(self.arrivals)
 
 
 def pooled_likeness(parts: Sequence[LeftOutLikeness]) -> LeftOutLikeness:
     """Pool the left-out likeness of different samples of one class."""
     if not parts:
         return LeftOutLikeness()
-    return LeftOutLikeness.of(
+    pooled = LeftOutLikeness.of(
         np.concatenate([each.values for each in parts]),
         np.concatenate([each.weights for each in parts]),
         np.concatenate([each.learned_weights for each in parts]),
     )
+    arrivals = np.concatenate([each.arrivals for each in parts])
+    arrived_weights = np.concatenate([each.arrived_weights for each in parts])
+    latest = np.argsort(arrivals, kind="stable")[-_MOST:]
+    return replace(pooled, arrivals=arrivals[latest], arrived_weights=arrived_weights[latest])
+
+
+def change_weights(
+    classes: Sequence[LeftOutLikeness], before: Array, after: Array
+) -> tuple[LeftOutLikeness, ...]:
+    r"""Return left-out likeness as if samples had been learned with other weights.
+
+    `before` and `after` are the total weights of all classes; 0 afterwards stands for a class that
+    was never learned. With :math:`S_c` the weight of a class that had been learned when the samples
+    of weight N had been learned,
+
+    .. math:: N' = N \frac{\sum_c f_c S_c}{\sum_c S_c} , \qquad
+              f_c = \frac{\mathrm{after}_c}{\mathrm{before}_c} .
+
+    Samples whose call is not known count as learned before all others.
+    """
+    factors = after / before
+    learned_early = before.copy()
+    for number, each in enumerate(classes):
+        learned_early[number] -= each.arrived_weights.sum()
+    learned_early[learned_early < LENGTH_ROUNDING * before] = 0.0
+    calls = [np.zeros(1)]
+    weights_before = [np.array([learned_early.sum()])]
+    weights_after = [np.array([np.sum(factors * learned_early)])]
+    for each, factor in zip(classes, factors.tolist(), strict=False):
+        calls.append(each.arrivals)
+        weights_before.append(each.arrived_weights)
+        weights_after.append(factor * each.arrived_weights)
+    all_calls = np.concatenate(calls)
+    order = np.argsort(all_calls, kind="stable")
+    sums_before = np.cumsum(np.concatenate(weights_before)[order])
+    sums_after = np.cumsum(np.concatenate(weights_after)[order])
+    # Without early samples nothing was learned before the first call.
+    has_samples = sums_before > 0.0
+    ratios = sums_after[has_samples] / sums_before[has_samples]
+    # Equal sums of weights may differ by rounding.
+    starts = (1.0 - LENGTH_ROUNDING) * all_calls[order][has_samples]
+
+    def changed(learned_weights: Array) -> Array:
+        n_calls = np.searchsorted(starts, learned_weights, side="right")
+        last_calls = np.maximum(n_calls - 1, 0)
+        result: Array = learned_weights * ratios[last_calls]
+        return result
+
+    results = []
+    for each, factor in zip(classes, factors.tolist(), strict=False):
+        results.append(
+            replace(
+                each,
+                weights=factor * each.weights,
+                learned_weights=changed(each.learned_weights),
+                arrivals=changed(each.arrivals),
+                arrived_weights=factor * each.arrived_weights,
+            )
+        )
+    return tuple(results)
 
 
 def likeness_threshold(

@@ -82,12 +82,10 @@ class Trained(Protocol):
 
 @dataclass(frozen=True)
 class Earlier:
-    """A solution, and the data of the model that it was solved for."""
+    """A solution, and the moments of the model that it was solved for."""
 
     solution: Solution
     moments: tuple[ClassMoments, ...]
-    feature_map: FeatureMap
-    settings: Settings
 
 
 @dataclass(frozen=True)
@@ -104,9 +102,13 @@ class Model:
         Trained neurons, with the moments of each class in them; None in a model without any.
     left_out : tuple of LeftOutLikeness
         Likeness of left-out samples of each class up to the last class that has any.
+    chosen_from : tuple of ClassMoments or None
+        Former `classifier_moments` of each class, by which shrinkage, ridge and all that classes
+        share are chosen; None stands for the present moments of a class. Empty if all are the
+        present ones.
     earlier : Earlier or None
-        Last solution before this model, which the solution may follow. Neither files nor pickles
-        hold it.
+        Last solution before this model by the same choice, which the solution follows. Neither
+        files nor pickles hold it, because it follows from `chosen_from`.
     cache : dict
         Results that `ffnb_sklearn.core.prediction` derives from the other fields, once they have
         been asked for. No result depends on it; neither files nor pickles hold it.
@@ -118,6 +120,7 @@ class Model:
     moments: tuple[ClassMoments, ...] = ()
     trained: Trained | None = None
     left_out: tuple[LeftOutLikeness, ...] = ()
+    chosen_from: tuple[ClassMoments | None, ...] = ()
     earlier: Earlier | None = field(default=None, repr=False, compare=False)
     cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -191,12 +194,50 @@ class Model:
         model.cache.update(self.cache)
         return model
 
-    def store_earlier(self, model: "Model") -> "Model":
-        """Return the model with the solution of the `model` before it, or the last earlier one."""
-        earlier = model.earlier
-        if model.solution is not None:
-            earlier = Earlier(model.solution, model.moments, model.feature_map, model.settings)
-        return replace(self, earlier=earlier)
+    def moments_of_choice(self) -> tuple[ClassMoments, ...]:
+        """Return the `classifier_moments` of all classes by which the choice is made."""
+        moments = []
+        for number, former in enumerate(self.chosen_from):
+            if former is None:
+                (former,) = self.classifier_moments([number])
+            moments.append(former)
+        return tuple(moments)
+
+    def keep_choice(self, before: "Model") -> "Model":
+        """Return the model after a task with the choice of the model `before`, if it still holds.
+
+        The choice holds for the same classes, features and settings, until the total weight has
+        grown by `refresh`. The model has no choice yet.
+        """
+        chosen_from = list(before.chosen_from) or [None] * len(before.moments)
+        if not self._may_keep_choice(before, chosen_from):
+            return self
+        for number, former in enumerate(chosen_from):
+            is_changed = self.moments[number] is not before.moments[number]
+            if former is None and is_changed:
+                (chosen_from[number],) = before.classifier_moments([number])
+        earlier = before.earlier
+        if before.solution is not None:
+            earlier = Earlier(before.solution, before.moments)
+        return replace(self, chosen_from=tuple(chosen_from), earlier=earlier)
+
+    def _may_keep_choice(self, before: "Model", chosen_from: Sequence[ClassMoments | None]) -> bool:
+        """Return whether a choice by some moments, those of the model `before`, still holds."""
+        if not self.settings.refresh or before.settings != self.settings:
+            return False
+        if before.features is not self.features:
+            return False
+        if before.feature_map.layers is not self.feature_map.layers:
+            return False
+        if len(before.moments) != len(self.moments):
+            # A new class changes what all classes share.
+            return False
+        weight_of_choice = 0.0
+        for former, present in zip(chosen_from, before.moments, strict=True):
+            weight_of_choice += (former or present).weight
+        weight = sum(each.weight for each in self.moments)
+        growth = 1.0 + self.settings.refresh
+        return weight <= growth * weight_of_choice
 
 
 def empty_model(n_inputs: int, settings: Settings, seed: int) -> Model:

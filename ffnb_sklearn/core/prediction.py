@@ -15,8 +15,10 @@ import torch
 from .device import Array, as_tensor, few_threads, place_arrays, plain_torch
 from .heads.distances import GaussianDistances
 from .heads.interface import Rows
-from .model import Earlier, Model, Samples
+from .model import Model, Samples
+from .moments import ClassMoments
 from .novelty import RelativeDistances, fit_relative_distances
+from .selection import Choice
 from .solution import Solution, follow, solve, stack_classes, weigh_features
 from .sparse import SparseInputs, SparseRows
 
@@ -39,16 +41,20 @@ def solve_once(model: Model, device: torch.device) -> Solution:
 
 
 def _solve(model: Model, device: torch.device) -> Solution:
-    """Solve the classifier, or let it follow an earlier solution."""
-    earlier = model.earlier
-    if earlier is None or not _may_follow(model, earlier):
-        return _solve_anew(model, device)
-    changed = []
-    for number, moments in enumerate(model.moments):
-        if moments is not earlier.moments[number]:
-            changed.append(number)
+    """Solve the classifier, by an earlier choice if the model keeps it."""
+    all_numbers = range(len(model.moments))
+    if not model.chosen_from:
+        return _solve_anew(model, model.classifier_moments(all_numbers), device)
+    if model.earlier is None:
+        earlier_solution = _solve_anew(model, model.moments_of_choice(), device)
+        is_changed = [former is not None for former in model.chosen_from]
+    else:
+        earlier_solution = model.earlier.solution
+        pairs = zip(model.earlier.moments, model.moments, strict=True)
+        is_changed = [moments is not present for moments, present in pairs]
+    changed = [number for number in all_numbers if is_changed[number]]
     solution = follow(
-        earlier.solution,
+        earlier_solution,
         model.features,
         model.columns,
         model.classifier_moments(changed),
@@ -58,16 +64,17 @@ def _solve(model: Model, device: torch.device) -> Solution:
     )
     if solution is not None:
         return solution
-    solution = _solve_anew(model, device, earlier)
-    return solution._replace(chosen_at=earlier.solution.chosen_at)
+    moments = model.classifier_moments(all_numbers)
+    return _solve_anew(model, moments, device, earlier_solution.choice)
 
 
-def _solve_anew(model: Model, device: torch.device, earlier: Earlier | None = None) -> Solution:
-    """Solve the classifier for all classes, with the choice of an earlier solution if given."""
-    moments = model.classifier_moments(range(len(model.moments)))
-    choice = None
-    if earlier is not None:
-        choice = earlier.solution.choice
+def _solve_anew(
+    model: Model,
+    moments: tuple[ClassMoments, ...],
+    device: torch.device,
+    choice: Choice | None = None,
+) -> Solution:
+    """Solve the classifier for some moments of all classes, with a choice if one is given."""
     return solve(
         model.features,
         model.columns,
@@ -77,22 +84,6 @@ def _solve_anew(model: Model, device: torch.device, earlier: Earlier | None = No
         seed=model.seed,
         choice=choice,
     )
-
-
-def _may_follow(model: Model, earlier: Earlier) -> bool:
-    """Return whether an earlier solution still holds for all classes without new samples."""
-    if earlier.settings != model.settings:
-        return False
-    if earlier.feature_map.fixed is not model.features:
-        return False
-    if earlier.feature_map.layers is not model.feature_map.layers:
-        return False
-    if len(earlier.moments) != len(model.moments):
-        # A new class changes what all classes share.
-        return False
-    weight = sum(each.weight for each in model.moments)
-    growth = 1.0 + model.settings.refresh
-    return weight <= growth * earlier.solution.chosen_at
 
 
 @plain_torch
@@ -149,14 +140,16 @@ def relative_distances(model: Model, device: torch.device) -> RelativeDistances:
 def _solve_relative_distances(model: Model, device: torch.device) -> RelativeDistances:
     """Solve the distances that the likeness compares, and use those of the classifier if equal."""
     settings = model.settings
-    head, choice, _ = solve_once(model, device)
+    head, choice = solve_once(model, device)
     distances = None
     # Classes that are Gaussian in the inputs have log-determinants, and distances that follow an
     # earlier solution belong to other moments.
     if isinstance(head, GaussianDistances) and choice.temperature is None and not settings.refresh:
         distances = head
     moments = model.classifier_moments(range(len(model.moments)))
-    gaussians = stack_classes(model.features, model.columns, moments, settings, device=device)
+    gaussians = stack_classes(
+        model.features, model.columns, moments, settings, device=device, seed=model.seed
+    )
     gaussians = weigh_features(gaussians, model.features, settings, choice)
     return fit_relative_distances(
         gaussians,

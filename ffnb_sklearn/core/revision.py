@@ -11,7 +11,7 @@ import torch
 
 from .device import Array, plain_torch
 from .learning import add_task, task_features
-from .likeness import LeftOutLikeness, pooled_likeness
+from .likeness import LeftOutLikeness, change_weights, pooled_likeness
 from .linalg import ENERGY_ROUNDING
 from .model import Model, Task
 from .moments import ClassMoments, merge, merge_classes, subtract
@@ -20,14 +20,17 @@ from .moments import ClassMoments, merge, merge_classes, subtract
 def forget_classes(model: Model, gone: Sequence[int]) -> Model:
     """Forget the classes with the numbers `gone`; the others keep their order.
 
-    Their moments are discarded.
+    Their moments are discarded. The left-out likeness of other classes stays, with the weights that
+    it would have without the forgotten classes.
     """
     moments = []
     for label, class_moments in enumerate(model.moments):
         if label not in gone:
             moments.append(class_moments)
+    weights = _class_weights(model.moments)
+    weights[list(gone)] = 0.0
     left_out = []
-    for label, likeness in enumerate(model.left_out):
+    for label, likeness in enumerate(_left_out_with_weights(model, weights)):
         if label not in gone:
             left_out.append(likeness)
     trained = model.trained
@@ -37,9 +40,22 @@ def forget_classes(model: Model, gone: Sequence[int]) -> Model:
         model,
         moments=tuple(moments),
         trained=trained,
+        chosen_from=(),
         earlier=None,
         left_out=tuple(left_out),
     )
+
+
+def is_in_left_out(model: Model, numbers: Sequence[int]) -> bool:
+    """Return whether classes were learned before left-out likeness of any other class."""
+    weights = _class_weights(model.moments)
+    weights[list(numbers)] = 0.0
+    without = _left_out_with_weights(model, weights)
+    for label, (before, after) in enumerate(zip(model.left_out, without, strict=True)):
+        is_same = np.array_equal(before.learned_weights, after.learned_weights)
+        if label not in numbers and not is_same:
+            return True
+    return False
 
 
 def decay_classes(model: Model, factor: float, positions: Container[int]) -> Model:
@@ -49,12 +65,10 @@ def decay_classes(model: Model, factor: float, positions: Container[int]) -> Mod
     model that learned samples of these weights.
     """
     moments = list(model.moments)
-    left_out = list(model.left_out)
     for label, each in enumerate(moments):
         if label in positions:
             moments[label] = each.scale_weights(factor)
-            if label < len(left_out):
-                left_out[label] = left_out[label].scale_weights(factor)
+    left_out = _left_out_with_weights(model, _class_weights(moments))
     trained = model.trained
     if trained is not None:
         trained = trained.scale_weights(factor, positions)
@@ -62,9 +76,20 @@ def decay_classes(model: Model, factor: float, positions: Container[int]) -> Mod
         model,
         moments=tuple(moments),
         trained=trained,
+        chosen_from=(),
         earlier=None,
-        left_out=tuple(left_out),
+        left_out=left_out,
     )
+
+
+def _class_weights(moments: Sequence[ClassMoments]) -> Array:
+    """Return the total weight of each class."""
+    return np.array([each.weight for each in moments])
+
+
+def _left_out_with_weights(model: Model, weights: Array) -> tuple[LeftOutLikeness, ...]:
+    """Return the left-out likeness of a model as if its classes had always had other weights."""
+    return change_weights(model.left_out, _class_weights(model.moments), weights)
 
 
 @plain_torch
@@ -79,13 +104,9 @@ def subtract_samples(
     The classes lose their left-out likeness, because any of its values may follow from a lost
     sample.
     """
-    blank = replace(model, moments=(), earlier=None)
+    blank = replace(model, moments=(), chosen_from=(), earlier=None)
     removed_moments = add_task((), blank, task, partial(task_features, blank.features, task))
     moments = list(model.moments)
-    left_out = list(model.left_out)
-    for number in numbers:
-        if number < len(left_out):
-            left_out[number] = LeftOutLikeness()
     gone = []
     for number, removed in zip(numbers, removed_moments, strict=True):
         if moments[number].residual.any() or removed.residual.any():
@@ -96,9 +117,14 @@ def subtract_samples(
         else:
             moments[number] = remaining
     rounded = _rounded_classes(moments, numbers, gone)
+    left_out = list(_left_out_with_weights(model, _class_weights(moments)))
+    for number in numbers:
+        if number < len(left_out):
+            left_out[number] = left_out[number].without_values()
     model = replace(
         model,
         moments=tuple(moments),
+        chosen_from=(),
         earlier=None,
         left_out=tuple(left_out),
     )
@@ -163,7 +189,7 @@ def join_classes(model: Model, groups: Sequence[Sequence[int]], *, device: torch
             )
         moments.append(joined)
         left_out.append(_join_left_out(model, group))
-    while left_out and not len(left_out[-1].values):
+    while left_out and left_out[-1].is_empty:
         left_out.pop()
     trained = model.trained
     if trained is not None:
@@ -172,6 +198,7 @@ def join_classes(model: Model, groups: Sequence[Sequence[int]], *, device: torch
         model,
         moments=tuple(moments),
         trained=trained,
+        chosen_from=(),
         earlier=None,
         left_out=tuple(left_out),
     )
@@ -197,6 +224,7 @@ def merge_models(
     return replace(
         first,
         moments=moments,
+        chosen_from=(),
         earlier=None,
         left_out=merge_left_out(first, second, positions),
     )

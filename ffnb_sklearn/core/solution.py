@@ -26,14 +26,10 @@ __all__ = [
 
 
 class Solution(NamedTuple):
-    """A classifier over the columns that it sees, and the choice that it follows.
-
-    `chosen_at` is the total weight of the samples when the choice was made.
-    """
+    """A classifier over the columns that it sees, and the choice that it follows."""
 
     classifier: Head
     choice: Choice
-    chosen_at: float
 
 
 def solve(
@@ -60,8 +56,7 @@ def solve(
         choice = choose(gaussians, blocks, settings, features.shared, head_class)
     gaussians = weigh_features(gaussians, features, settings, choice)
     head = head_class.from_gaussians(gaussians, choice, settings)
-    weight = sum(each.weight for each in moments)
-    return Solution(head, choice, weight)
+    return Solution(head, choice)
 
 
 def follow(
@@ -81,10 +76,14 @@ def follow(
     """
     if not numbers:
         return solution
-    gaussians = stack_classes(features, columns, moments, settings, device=device)
-    if solution.choice.candidate == "densities":
-        blocks = features.blocks(settings.skip_connection)
-        gaussians = gaussians.first_features(blocks.n_inputs)
+    gaussians = []
+    for each in moments:
+        # Each class by itself, so that its solution does not depend on which classes changed too.
+        stacked = stack_classes(features, columns, [each], settings, device=device)
+        if solution.choice.candidate == "densities":
+            blocks = features.blocks(settings.skip_connection)
+            stacked = stacked.first_features(blocks.n_inputs)
+        gaussians.append(stacked)
     head = solution.classifier.update_classes(gaussians, numbers)
     if head is None:
         return None

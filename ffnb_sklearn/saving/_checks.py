@@ -211,9 +211,13 @@ def _spend_on_labels(budget, arrays):
 
 def _check_naive_network(state):
     """Raise unless the layers of a naive network fit the inputs, the classes and each other."""
+    model = state.model
+    n_bands = len(model.hidden.bands)
+    is_complete = 0 < n_bands == model.n_layers * len(model.outputs)
+    _require(is_complete, "n_layers", "the number of bands of each task")
     row = torch.zeros((1, state.n_inputs), dtype=torch.float64)
     # The layers multiply the row, and raise unless they fit it and each other.
-    n_outputs = state.model.scores(row).shape[1]
+    n_outputs = model.scores(row).shape[1]
     _require(n_outputs == len(state.arrived), "outputs", "one per class")
 
 
@@ -224,18 +228,25 @@ def _check_model(state):
     n_classes = len(state.arrived)
     _require(model.features.n_inputs == n_inputs, "n_inputs", f"{n_inputs}")
     row = torch.zeros((1, n_inputs), dtype=torch.float64)
-    n_fixed = model.features(row).shape[1]
+    n_features = model.features(row).shape[1]
     _require(len(model.moments) == n_classes, "moments", "one per class")
     for moments in model.moments:
-        _check_moments(moments, n_fixed)
+        _check_moments(moments, n_features)
     if model.trained is not None:
-        _check_trained(model, row)
+        n_features += _check_trained(model, row)
+    _require(len(model.chosen_from) in (0, n_classes), "chosen_from", "one per class")
+    for moments in model.chosen_from:
+        if moments is not None:
+            _check_moments(moments, n_features)
     for likeness in model.left_out:
         _check_left_out(likeness)
 
 
 def _check_trained(model, row):
-    """Raise unless the bands and the moments in them fit the inputs, the classes and each other."""
+    """Raise unless the bands and the moments in them fit the inputs, the classes and each other.
+
+    Return the number of neurons.
+    """
     trained = model.trained
     n_classes = len(model.moments)
     _require(trained.layers.n_inputs == row.shape[1], "n_inputs of layers", f"{row.shape[1]}")
@@ -251,6 +262,7 @@ def _check_trained(model, row):
     _require(len(trained.moments) == n_classes, "moments of bands", "one per class")
     for moments, in_neurons in zip(model.moments, trained.moments, strict=True):
         _check_band_moments(in_neurons, moments.rank, n_neurons)
+    return n_neurons
 
 
 def _check_band_moments(moments, rank, n_neurons):
@@ -279,12 +291,15 @@ def _check_moments(moments, n_features):
 
 def _check_left_out(likeness):
     """Raise unless the left-out likeness of a class are numbers with positive weights."""
-    shape = (len(likeness.values),)
-    for array in (likeness.values, likeness.weights, likeness.learned_weights):
-        is_vector = array.dtype == np.float64 and array.shape == shape
-        _require(is_vector and np.isfinite(array).all(), "left_out", "vectors of one length")
-    is_positive = (likeness.weights > 0.0).all() and (likeness.learned_weights > 0.0).all()
-    _require(is_positive, "left_out", "of positive weights")
+    weights = [likeness.weights, likeness.learned_weights]
+    of_calls = [likeness.arrivals, likeness.arrived_weights]
+    for arrays in ([likeness.values, *weights], of_calls):
+        shape = (len(arrays[0]),)
+        for array in arrays:
+            is_vector = array.dtype == np.float64 and array.shape == shape
+            _require(is_vector and np.isfinite(array).all(), "left_out", "vectors of one length")
+    for array in weights + of_calls:
+        _require((array > 0.0).all(), "left_out", "of positive weights")
 
 
 def _check_extractor(extractor, budget):

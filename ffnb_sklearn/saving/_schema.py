@@ -117,6 +117,7 @@ RECORDS = {
             "model": "model",
             "classes": "classes",
             "task_classes": "task_classes",
+            "random_state": "random_state",
         },
     ),
     "RandomProjection": RecordNames(
@@ -133,6 +134,7 @@ RECORDS = {
             "moments": "moments",
             "trained": "trained",
             "left_out": "left_out",
+            "chosen_from": "chosen_from",
         },
     ),
     "Settings": RecordNames(
@@ -221,7 +223,13 @@ RECORDS = {
     ),
     "LeftOutLikeness": RecordNames(
         LeftOutLikeness,
-        {"values": "values", "weights": "weights", "learned_weights": "learned_weights"},
+        {
+            "values": "values",
+            "weights": "weights",
+            "learned_weights": "learned_weights",
+            "arrivals": "arrivals",
+            "arrived_weights": "arrived_weights",
+        },
     ),
     "NaiveNetwork": RecordNames(
         NaiveNetwork,

@@ -1,5 +1,7 @@
 """score_samples and novelty_threshold: samples of classes that were not learned score low."""
 
+import copy
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -354,6 +356,22 @@ def test_the_threshold_counts_classes_by_priors_and_by_the_samples_learned_then(
     assert model.novelty_threshold(np.float32(0.3)) == quantile(shares * weights, np.float32(0.3))
 
 
+def test_a_decayed_class_counts_in_the_threshold_as_before():
+    model = learned(estimator(novelty=True), range(4))
+    thresholds = [model.novelty_threshold(rate) for rate in (0.01, 0.3, 0.99)]
+    model.decay(0.1, classes=[2])
+    assert [model.novelty_threshold(rate) for rate in (0.01, 0.3, 0.99)] == thresholds
+    # Its later samples count as they do if the earlier ones had this weight.
+    weights = np.where(CODES == 2, 0.1, 1.0)
+    weighted = learned(estimator(novelty=True), range(4))
+    weighted.fit(X[CODES < 4], CODES[CODES < 4], weights[CODES < 4])
+    for each in (model, weighted):
+        learned(each, [4])
+    for one, other in zip(model._state.model.left_out, weighted._state.model.left_out, strict=True):
+        assert_allclose(one.learned_weights, other.learned_weights, rtol=1e-12)
+        assert_allclose(one.weights, other.weights, rtol=1e-12)
+
+
 def test_as_many_samples_of_each_class_are_left_out(monkeypatch):
     monkeypatch.setattr(left_out_module, "_ENOUGH", 12)
     model = estimator(novelty=True).fit(X[:43], CODES[:43])
@@ -381,6 +399,7 @@ def test_quantiles_are_kept_of_many_samples():
     assert np.mean(np.isin(pooled, values)) == pytest.approx(1 / 17, abs=0.03)
 
 
+@pytest.mark.filterwarnings("ignore:The novelty scores of other classes:UserWarning")
 def test_left_out_scores_follow_their_classes():
     parameters = {"novelty": True}
     model = learned(estimator(**parameters), [0, 1], [2])
@@ -419,8 +438,27 @@ def test_a_single_sample_of_a_new_class_is_not_left_out():
     assert len(left_out(model)[3]) == 1
 
 
+def test_forget_warns_if_scores_of_other_classes_were_computed_beside_the_class():
+    model = learned(estimator(novelty=True), [0, 1], [2], [3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # No class has been learned since.
+        model.forget(3)
+    never = learned(estimator(novelty=True), [0, 1], [2])
+    for rate in (0.01, 0.3, 0.99):
+        assert model.novelty_threshold(rate) == never.novelty_threshold(rate)
+    with pytest.warns(
+        UserWarning, match=r"scores of other classes keep a trace of the classes \[0"
+    ):
+        model.forget([0])
+    learned(estimator(), [0, 1]).forget(0)
+
+
+@pytest.mark.filterwarnings("ignore:forget_samples deletes the novelty scores:UserWarning")
 def test_classes_that_lose_samples_lose_their_left_out_scores():
     model = learned(estimator(rank=None, novelty=True), [0, 1], [2])
+    with pytest.warns(UserWarning, match=r"forget_samples deletes the novelty scores of .* \[1\]"):
+        copy.deepcopy(model).forget_samples(X[20:22], CODES[20:22])
     first, _, third = left_out(model)
     model.forget_samples(X[20:22], CODES[20:22])
     assert_array_equal(left_out(model)[0], first)

@@ -446,6 +446,7 @@ def test_background_may_come_first_and_answers_wait_for_another_class():
     assert_array_equal(model.predict(NEAR_X), 1)
 
 
+@pytest.mark.filterwarnings("ignore:The novelty scores of other classes:UserWarning")
 def test_background_has_no_share_in_the_novelty_threshold():
     model = near(novelty=True)
     values = model._state.model.left_out

@@ -1,12 +1,32 @@
 """AnaCP against its formulas."""
 
+import tracemalloc
+
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import sqrtm
 from scipy.special import erf
 
 from ffnb_sklearn.baselines import AnaCP
 from tests.baselines.small_problem import five_classes, unit
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"n_layers": 100, "n_components": 2}, {"n_layers": 2, "n_components": 100}], ids=str
+)
+def test_a_solution_takes_the_memory_that_files_count(sizes):
+    X, y, X_test, _ = five_classes()
+    head = AnaCP(**sizes, n_draws=4000, random_state=0).fit(X, y)
+    vars(head).pop("_solution", None)
+    n_arrays = sum(array.nbytes for array in vars(head).values() if isinstance(array, np.ndarray))
+    tracemalloc.start()
+    try:
+        head.decision_function(X_test)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < head._n_bytes_to_solve + 4 * n_arrays
 
 
 def test_anacp_regresses_on_spread_means_and_then_on_draws():

@@ -59,15 +59,27 @@ def test_learning_leaves_the_model_it_started_from_as_it_was():
 
 
 @pytest.mark.parametrize("band_size", [0, 1])
-def test_the_solution_before_a_task_stays_only_if_a_later_one_may_follow_it(band_size):
-    settings = replace(SETTINGS, band_size=band_size)
+def test_the_choice_before_a_task_stays_only_if_a_later_one_may_follow_it(band_size):
+    settings = replace(SETTINGS, band_size=band_size, refresh=1.0)
     model = learnt([task(0, 1)], settings)
     solution = prediction.solve_once(model, CPU)
 
-    kept = learn(model, task(0, seed=1), replace(settings, refresh=0.5))
+    kept = learn(model, task(0, seed=1), settings)
 
     assert kept.earlier.solution is solution
-    assert learn(model, task(0, seed=1), settings).earlier is None
+    assert kept.chosen_from[1] is None
+    former = model.classifier_moments([0, 1])
+    for one, other in zip(kept.moments_of_choice(), former, strict=True):
+        assert one.equals(other)
+    for one, parameters in (
+        (task(0, seed=1), replace(settings, refresh=0.0)),
+        (task(0, seed=1), replace(settings, shrinkage=0.5)),
+        (task(0, n=40), settings),
+        (task(2), settings),
+    ):
+        anew = learn(kept, one, parameters)
+        assert anew.earlier is None
+        assert anew.chosen_from == ()
 
 
 @pytest.mark.parametrize("band_size", [0, 1])

@@ -37,7 +37,8 @@ def test_many_values_become_quantiles_of_equal_importance():
 
 def test_no_values():
     empty = pooled_likeness([])
-    for each in (empty, pooled_likeness([empty, LeftOutLikeness()]), empty.scale_weights(0.5)):
+    for each in (empty, pooled_likeness([empty, LeftOutLikeness()]), empty.without_values()):
+        assert each.is_empty
         assert len(each.values) == len(each.importances()) == 0
     assert likeness_threshold([empty], np.ones(1), 0.5) is None
     assert likeness_threshold([], np.ones(0), 0.5) is None

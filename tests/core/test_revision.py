@@ -199,15 +199,82 @@ def left_out(*values):
     return LeftOutLikeness(np.array(values), np.ones(len(values)), np.full(len(values), 32.0))
 
 
-def test_decay_lets_left_out_likeness_count_less():
+def learnt_with_likeness(*calls):
+    """Return a model after calls, each a dictionary of the weights of its classes."""
+    settings = replace(PLAIN, novelty=True)
+    rng = torch.Generator().manual_seed(5)
+    model = empty(D, settings)
+    for weights in calls:
+        classes = torch.tensor(list(weights)).repeat_interleave(6)
+        X = torch.randn(len(classes), D, generator=rng, dtype=torch.float64)
+        each = torch.tensor(list(weights.values()), dtype=torch.float64)
+        model = learn(model, Task(X, classes, each.repeat_interleave(6)), settings)
+    return model
+
+
+def assert_same_weights(found, expected):
+    """Compare the weights of two models' left-out likeness, whose values differ."""
+    assert len(found.left_out) == len(expected.left_out)
+    for one, other in zip(found.left_out, expected.left_out, strict=True):
+        for name in ("weights", "learned_weights", "arrivals", "arrived_weights"):
+            found_weights = np.sort(getattr(one, name))
+            expected_weights = np.sort(getattr(other, name))
+            assert_allclose(found_weights, expected_weights, rtol=1e-9)
+
+
+def test_forgotten_classes_leave_no_weight_in_left_out_likeness():
+    # Class 1 comes before, with and after the classes that are forgotten.
+    model = learnt_with_likeness({0: 1.0, 1: 2.0}, {2: 3.0}, {1: 1.0, 3: 9.0}, {4: 1.0}, {2: 1.0})
+    never = learnt_with_likeness({0: 1.0, 1: 2.0}, {1: 1.0}, {2: 1.0})
+    found = forget_classes(model, [2, 3])
+    assert_array_equal(found.left_out[0].learned_weights, 18.0)
+    assert_array_equal(np.unique(found.left_out[1].learned_weights), [18.0, 24.0])
+    assert_same_weights(found, never)
+    # Calls after that are as large as they would be.
+    settings = replace(PLAIN, novelty=True)
+    both = []
+    X = torch.ones(2, D, dtype=torch.float64).cumsum(0)
+    more = Task(X, torch.tensor([0, 3]), torch.ones(2, dtype=torch.float64))
+    for each in (found, never):
+        both.append(learn(each, more, settings))
+    assert_same_weights(*both)
+
+
+@pytest.mark.parametrize("classes", [[1], [0, 1, 2]], ids=repr)
+def test_decayed_classes_leave_the_likeness_of_samples_of_less_weight(classes):
+    model = learnt_with_likeness({0: 1.0, 1: 2.0}, {1: 2.0, 2: 4.0})
+    decayed = decay_classes(model, 0.5, classes)
+    first = {0: 1.0, 1: 2.0}
+    second = {1: 2.0, 2: 4.0}
+    for call in (first, second):
+        for number in call.keys() & set(classes):
+            call[number] *= 0.5
+    assert_same_weights(decayed, learnt_with_likeness(first, second))
+    for one, other in zip(decayed.left_out, model.left_out, strict=True):
+        assert_array_equal(one.values, other.values)
+
+
+def test_a_merge_and_a_join_keep_the_shares_of_their_classes():
+    first, second = learnt_with_likeness({0: 1.0, 1: 2.0}), learnt_with_likeness({0: 2.0, 1: 4.0})
+    merged = merge_models(first, second, [0, 1], device=CPU)
+    kept = forget_classes(merged, [1])
+    # A third of each model's samples remain.
+    assert_allclose(np.unique(kept.left_out[0].learned_weights), [6.0, 12.0])
+    joined = join_classes(learnt_with_likeness({0: 1.0, 1: 2.0, 2: 3.0}), [[0, 2], [1]], device=CPU)
+    assert_allclose(forget_classes(joined, [1]).left_out[0].learned_weights, 24.0)
+
+
+def test_likeness_of_files_without_calls_keeps_the_present_shares():
     model, _ = streamed(2)
     likeness = left_out(-2.0, -1.0)
     model = model.replace_left_out((likeness, likeness))
+    weights = [each.weight for each in model.moments]
     decayed = decay_classes(model, 0.5, [1])
-    assert decayed.left_out[0] is likeness
-    assert decayed.left_out[1].values is likeness.values
-    assert_array_equal(decayed.left_out[1].weights, [0.5, 0.5])
-    assert_array_equal(decayed.left_out[1].learned_weights, [16.0, 16.0])
+    expected = 32.0 * (weights[0] + 0.5 * weights[1]) / sum(weights)
+    for each, weight in zip(decayed.left_out, (1.0, 0.5), strict=True):
+        assert_array_equal(each.values, likeness.values)
+        assert_array_equal(each.weights, [weight, weight])
+        assert_allclose(each.learned_weights, expected)
 
 
 def test_left_out_likeness_follows_classes_and_joins():

@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis, NaiveIncrementalClassifier
 from ffnb_sklearn._base.state import State
 from ffnb_sklearn._inputs.locks import exclusive
-from ffnb_sklearn._inputs.seeds import advance_of, next_seed
+from ffnb_sklearn._inputs.seeds import advance_of, integer_state, next_seed
 from ffnb_sklearn.backbones import TorchFeatureExtractor, _pretraining
 from ffnb_sklearn.distributed import partial_fit_shards
 from ffnb_sklearn.exceptions import ConcurrentLearningError
@@ -101,6 +101,21 @@ def test_later_tasks_draw_nothing():
     assert same(generator, draws(5, 2))
 
 
+@pytest.mark.parametrize("random_state", [None, 3, np.random.RandomState(3)])
+@pytest.mark.parametrize("learn", [fit, partial_fit, shards])
+def test_another_estimator_can_be_given_the_seed_that_was_drawn(random_state, learn):
+    first = learn(IncrementalDiscriminantAnalysis(random_state=random_state))
+    second = IncrementalDiscriminantAnalysis(random_state=first.random_state_)
+    second.partial_fit(X[60:], CODES[60:])
+    assert isinstance(first.random_state_, int)
+    merged = first.merge(second)
+    assert len(merged.classes_) == 8
+    other = IncrementalDiscriminantAnalysis(random_state=None).partial_fit(X[60:], CODES[60:])
+    expected = f"before an estimator learns, .* random_state={first.random_state_}"
+    with pytest.raises(ValueError, match=expected):
+        first.merge(other)
+
+
 def test_seeds_of_other_random_states():
     assert next_seed(3) == next_seed(3) == np.random.RandomState(3).randint(2**31 - 1)
     before = np.random.get_state()[2]  # noqa: NPY002
@@ -108,3 +123,5 @@ def test_seeds_of_other_random_states():
     advance_of(None)()
     assert np.random.get_state()[2] == before  # noqa: NPY002
     assert next_seed(None) != next_seed(None)
+    assert integer_state(3) == 3
+    assert integer_state(draws(5)) == next_seed(draws(5))

@@ -15,7 +15,16 @@ from ffnb_sklearn import TorchFeatureExtractor, load, make_continual_pipeline, s
 from ffnb_sklearn.backbones import SkeletonGCN
 from ffnb_sklearn.exceptions import ModelFileError
 from ffnb_sklearn.saving._budget import Budget, spend_on_skops, spend_on_text
-from tests.saving.model_files import classifier, closed, load_bytes, opened, places, put, saved
+from tests.saving.model_files import (
+    classifier,
+    closed,
+    load_bytes,
+    naive_classifier,
+    opened,
+    places,
+    put,
+    saved,
+)
 from tests.saving.test_parameters import fitted_descriptor, texts
 from tests.separated_classes import CODES, NAMES, X, learned
 
@@ -117,6 +126,19 @@ def test_descriptors_and_pairings_count(tmp_path):
     arguments = [["n_nodes", 1024], ["n_node_features", 3], ["n_pairings", 512]]
     forged = put(content, path, {"dict": arguments})
     check_refused(forged, arrays, tmp_path / "model.ffnb", "512 pairings")
+
+
+@pytest.mark.parametrize("n_layers", [0, 1, 3, 10**30])
+def test_layers_of_a_naive_network_are_those_of_its_bands(n_layers, tmp_path):
+    content, arrays = opened(saved(naive_classifier(), tmp_path / "model.ffnb"))
+    path = next(path for path in places(content) if path[-2:] == ("NaiveNetwork", "n_layers"))
+    assert reduce(getitem, path, content) == 2
+    forged = put(content, path, n_layers)
+    check_refused(forged, arrays, tmp_path / "model.ffnb", "n_layers must be the number of bands")
+    bands = next(path for path in places(content) if path[-2:] == ("Layers", "bands"))
+    outputs = next(path for path in places(content) if path[-2:] == ("NaiveNetwork", "outputs"))
+    without_bands = put(put(forged, bands, {"tuple": []}), outputs, {"tuple": []})
+    check_refused(without_bands, arrays, tmp_path / "model.ffnb", "n_layers must be")
 
 
 @pytest.mark.parametrize("text", ["[],", '{"":0},', '"a",', "9.5,", "\\u20ac"])

@@ -94,6 +94,7 @@ def test_file_holds_the_threshold_of_left_out_samples():
 
 
 @pytest.mark.filterwarnings("ignore:Trained neurons keep a trace:UserWarning")
+@pytest.mark.filterwarnings("ignore:The novelty scores of other classes:UserWarning")
 @pytest.mark.filterwarnings("ignore:Merging is not exact:UserWarning")
 def test_file_goes_on_learning():
     model = learned(load(FILE), [0], y=NAMES[CODES])
@@ -103,6 +104,7 @@ def test_file_goes_on_learning():
     assert model.forget([NAMES[2]]).merge(other).classes_.size == 4
 
 
+@pytest.mark.filterwarnings("ignore:The novelty scores of other classes:UserWarning")
 def test_classifier_without_bands_goes_on_learning():
     scaler, classifier, _ = load(FILE)
     rows = scaler.transform(X)

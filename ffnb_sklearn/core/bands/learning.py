@@ -49,7 +49,7 @@ def learn_with_bands(
         features_of = features_with_outputs(learned, task, outputs)
         learned = add_task_to_bands(learned, task, features_of)
         if settings.refresh:
-            learned = learned.store_earlier(model)
+            learned = learned.keep_choice(model)
         if settings.novelty:
             likeness = left_out_likeness(model, task, learned, features_of)
             learned = learned.replace_left_out(likeness)
@@ -65,7 +65,7 @@ def _prepare(model: Model, task: Task, settings: Settings, band_settings: BandSe
     if band_settings.batch_norm:
         layers = _renormalise(trained.layers, task, band_settings)
         trained = replace(trained, layers=layers)
-    return replace(model, settings=settings, trained=trained)
+    return replace(model, settings=settings, trained=trained, chosen_from=(), earlier=None)
 
 
 def _renormalise(layers: Layers, task: Task, settings: BandSettings) -> Layers:

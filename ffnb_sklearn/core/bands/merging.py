@@ -57,6 +57,7 @@ def merge_models_with_bands(
     result = replace(
         result,
         trained=merged_state,
+        chosen_from=(),
         earlier=None,
         left_out=merge_left_out(first, second, positions),
     )

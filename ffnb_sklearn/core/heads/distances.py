@@ -107,26 +107,24 @@ class GaussianDistances(Head):
         )
 
     def update_classes(
-        self, gaussians: ClassGaussians, numbers: Sequence[int]
+        self, gaussians: Sequence[ClassGaussians], numbers: Sequence[int]
     ) -> "GaussianDistances | None":
         """Return the distances with some classes solved again, under the same B and temperature."""
         if self.base is None:
             return None
-        means = gaussians.means - as_tensor(self.centre, device=gaussians.means.device)
-        solution = _solve_classes(gaussians, self.base, self.shrinkage, means, self.is_normal)
         planes = self.planes.copy()
-        planes[list(numbers)] = solution.planes
         offsets = self.offsets.copy()
-        offsets[list(numbers)] = solution.offsets
         lengths = list(self.lengths)
         rows = _split(self.rows, self.lengths)
         shifts = _split(self.shifts, self.lengths)
-        new_rows = _split(solution.rows, solution.lengths)
-        new_shifts = _split(solution.shifts, solution.lengths)
-        for position, number in enumerate(numbers):
-            lengths[number] = solution.lengths[position]
-            rows[number] = new_rows[position]
-            shifts[number] = new_shifts[position]
+        for number, each in zip(numbers, gaussians, strict=True):
+            means = each.means - as_tensor(self.centre, device=each.means.device)
+            solution = _solve_classes(each, self.base, self.shrinkage, means, self.is_normal)
+            planes[number] = solution.planes[0]
+            offsets[number] = solution.offsets[0]
+            (lengths[number],) = solution.lengths
+            rows[number] = solution.rows
+            shifts[number] = solution.shifts
         return replace(
             self,
             planes=planes,

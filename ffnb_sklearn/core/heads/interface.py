@@ -76,10 +76,12 @@ class Head(ABC):
     ) -> "Head":
         """Solve the head; `gaussians`, whose rows may be overwritten, have the penalties."""
 
-    def update_classes(self, gaussians: ClassGaussians, numbers: Sequence[int]) -> "Head | None":
+    def update_classes(
+        self, gaussians: Sequence[ClassGaussians], numbers: Sequence[int]
+    ) -> "Head | None":
         """Return the head with some known classes solved again; None if it cannot.
 
-        `gaussians` holds the classes with the given numbers, over the features that count.
+        `gaussians` holds each class with one of the given numbers, over the features that count.
         """
         return None
 

@@ -285,9 +285,10 @@ class OpenSetCalls(RuleBasedStateMachine):
     that follow from what the plain classifier has stored.
     """
 
-    @initialize(name=st.sampled_from(sorted(EXACT)))
-    def begin(self, name):
-        blank = plain(**EXACT[name])
+    @initialize(name=st.sampled_from(sorted(EXACT)), refresh=st.sampled_from([0.0, 0.5]))
+    def begin(self, name, refresh):
+        # With `refresh`, a model from a file has to follow the same solutions as the plain one.
+        blank = plain(**EXACT[name], refresh=refresh)
         self.open_set = OpenSetClassifier(blank)
         self.plain = clone(blank).set_params(novelty=True)
 
@@ -302,6 +303,11 @@ class OpenSetCalls(RuleBasedStateMachine):
             assert not hasattr(self.open_set, "classes_")
             return
         assert_array_equal(self.open_set.classes_, self.labels())
+        # No stored score is of a model of more samples than all that are left.
+        total = self.plain.class_counts_.sum()
+        for each in left_out_scores(self.plain._state):
+            assert each.learned_weights.max(initial=0.0) <= total * (1.0 + 1e-9)
+            assert each.arrived_weights.sum() <= total * (1.0 + 1e-9)
         scores = self.plain.score_samples(NEW)
         rate = self.open_set.rate
         distributions = ScoreDistributions.from_left_out(left_out_scores(self.plain._state))
@@ -341,8 +347,10 @@ class OpenSetCalls(RuleBasedStateMachine):
     @rule(data=st.data())
     def forget(self, data):
         gone = data.draw(st.sets(st.sampled_from(self.labels()), min_size=1))
-        for each in (self.open_set, self.plain):
-            each.forget(sorted(gone))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The novelty scores of other classes", UserWarning)
+            for each in (self.open_set, self.plain):
+                each.forget(sorted(gone))
 
     @precondition(labels)
     @rule(data=st.data())
@@ -359,17 +367,20 @@ class OpenSetCalls(RuleBasedStateMachine):
     def error_of(classifier, X, y):
         """Forget samples, and return the message if the class cannot have had them."""
         try:
-            classifier.forget_samples(X, y)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "forget_samples deletes the novelty", UserWarning)
+                classifier.forget_samples(X, y)
         except ValueError as error:
             return str(error)
         return None
 
     @precondition(labels)
-    @rule(factor=st.sampled_from([0.5, 1.0]))
-    def decay(self, factor):
+    @rule(factor=st.sampled_from([0.5, 1.0]), data=st.data())
+    def decay(self, factor, data):
+        some = data.draw(st.sets(st.sampled_from(self.labels()), min_size=1))
         if self.plain.class_counts_.min() > 0.1:
             for each in (self.open_set, self.plain):
-                each.decay(factor)
+                each.decay(factor, sorted(some))
 
     @precondition(labels)
     @rule(data=st.data())
