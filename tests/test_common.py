@@ -133,6 +133,8 @@ without_loss = pytest.mark.filterwarnings(
 )
 
 
+# Some checks have a single class, and so a single task.
+@pytest.mark.filterwarnings("ignore:These parameters have no effect, because fit:UserWarning")
 @far_columns
 @without_loss
 @pytest.mark.parametrize("name", INSTANCES)

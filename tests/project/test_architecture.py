@@ -18,8 +18,7 @@ OUTSIDE = [path for path in MODULES if path not in CORE]
 FLOORS = [
     ["messages"],
     ["settings", "device", "linalg"],
-    ["scatter"],
-    ["class_moments"],
+    ["moments"],
     ["features", "likeness", "sparse"],
     ["heads"],
     ["selection"],
@@ -27,8 +26,9 @@ FLOORS = [
     ["novelty"],
     ["model"],
     ["prediction"],
-    ["left_out", "revision"],
+    ["left_out"],
     ["learning"],
+    ["revision"],
     ["bands"],
 ]
 
