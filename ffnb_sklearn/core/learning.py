@@ -16,11 +16,15 @@ from .sparse import SparseInputs, moments_of_inputs
 
 
 def learn(model: Model, task: Task, settings: Settings) -> Model:
-    """Learn one task, of new classes, known classes, or both."""
+    """Learn one task, of new classes, known classes, or both.
+
+    Raise `ValueError` if the features of all classes are too small for double precision.
+    """
     with few_threads(n_operations_to_learn(model.features, task)):
         learned = replace(model, settings=settings, chosen_from=(), earlier=None)
         features_of = partial(task_features, model.features, task)
         moments = add_task(model.moments, learned, task, features_of)
+        check_size(moments)
         learned = replace(learned, moments=moments)
         if settings.refresh:
             learned = learned.keep_choice(model)
@@ -49,10 +53,7 @@ def task_features(
 def add_task(
     moments: Sequence[ClassMoments], model: Model, task: Task, features_of: FeaturesOf
 ) -> tuple[ClassMoments, ...]:
-    """Add the samples of a task to the moments of all known classes; new classes follow.
-
-    Raise `ValueError` if the features of all classes are too small for double precision.
-    """
+    """Add the samples of a task to the moments of all known classes; new classes follow."""
     updated = list(moments)
     for number, samples in samples_by_class(task):
         is_known = number < len(moments)
@@ -65,7 +66,6 @@ def add_task(
             device=task.classes.device,
             pairs=model.features.shared.pairs(),
         )
-    check_size(updated)
     return tuple(updated)
 
 

@@ -9,7 +9,7 @@ from ..features import as_slice
 from ..learning import add_task, task_features
 from ..left_out import FeaturesOf
 from ..model import Model, Task
-from ..moments import ClassMoments
+from ..moments import ClassMoments, check_size
 from .trained import BandMoments, split_moments, trained_of
 
 __all__ = ["add_task_to_bands", "features_with_outputs", "replace_complete_moments"]
@@ -32,7 +32,10 @@ def features_with_outputs(model: Model, task: Task, outputs: torch.Tensor | None
 
 
 def add_task_to_bands(model: Model, task: Task, features_of: FeaturesOf) -> Model:
-    """Add the samples of a task to the moments of all known classes; new classes follow."""
+    """Add the samples of a task to the moments of all known classes; new classes follow.
+
+    Raise `ValueError` if the fixed features of all classes are too small for double precision.
+    """
     n_known = len(model.moments)
     numbers = torch.unique(task.classes).tolist()
     known_numbers = [number for number in numbers if number < n_known]
@@ -43,7 +46,9 @@ def add_task_to_bands(model: Model, task: Task, features_of: FeaturesOf) -> Mode
     if known_numbers:
         # The stored past counts the samples that its classes had.
         model = replace(model, trained=replace(trained_of(model), past=None))
-    return replace_complete_moments(model, updated, numbers)
+    learned = replace_complete_moments(model, updated, numbers)
+    check_size(learned.moments)
+    return learned
 
 
 def replace_complete_moments(
