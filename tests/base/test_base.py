@@ -17,7 +17,7 @@ from ffnb_sklearn import (
     make_continual_pipeline,
 )
 from ffnb_sklearn.core import prediction
-from ffnb_sklearn.core.bands import moments
+from ffnb_sklearn.core.bands import complete_moments
 from tests.separated_classes import (
     CODES,
     N_FEATURES,
@@ -466,7 +466,7 @@ def test_automatic_width_of_the_shared_band(make):
     ("make", "where"),
     [
         (discriminant, "core.learning.add_task"),
-        (ffnb, "core.bands.moments.add_task"),
+        (ffnb, "core.bands.complete_moments.add_task"),
         (ffnb, "core.bands.learning.append_drafts"),
         (naive, "baselines._naive.grow"),
         (naive, "baselines._naive.train_newest"),
@@ -479,14 +479,14 @@ def test_a_call_that_fails_inside_changes_nothing(monkeypatch, method, make, whe
 
 
 def test_the_second_task_of_fit_fails(monkeypatch):
-    model, calls, add_task = learned(ffnb(), [0, 1]), [], moments.add_task
+    model, calls, add_task = learned(ffnb(), [0, 1]), [], complete_moments.add_task
     model.set_params(classes_per_task=1)
 
     def added_once(*arguments):
         calls.append(arguments)
         return add_task(*arguments) if len(calls) == 1 else failing()
 
-    monkeypatch.setattr(moments, "add_task", added_once)
+    monkeypatch.setattr(complete_moments, "add_task", added_once)
     with unchanged(model), pytest.raises(RuntimeError, match="told to fail"):
         model.fit(of(4, 5), np.repeat([4, 5], 20))
     assert len(calls) == 2
@@ -512,7 +512,7 @@ def test_the_classifier_is_solved_once_at_the_first_prediction(monkeypatch):
     ("make", "where"),
     [
         (discriminant, "learning.add_task"),
-        (ffnb, "bands.moments.add_task"),
+        (ffnb, "bands.complete_moments.add_task"),
         (naive, "bands.tuning.descent.rate_factor"),
     ],
 )

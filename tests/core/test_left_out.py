@@ -7,8 +7,9 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core import left_out as module
+from ffnb_sklearn.core.learning import task_features
 from ffnb_sklearn.core.left_out import left_out_likeness
-from ffnb_sklearn.core.model import Task, task_features
+from ffnb_sklearn.core.model import Task
 from tests.core.small_models import SETTINGS, learnt, task
 
 
@@ -36,7 +37,7 @@ def test_classes_without_new_samples_keep_their_likeness():
     before = learnt([task(0, 1)], SETTINGS, novelty=True, band_size=0)
     new = task(1, 2, seed=4)
     learned = learnt([task(0, 1), new], SETTINGS, band_size=0)
-    features_of = partial(task_features, learned, new)
+    features_of = partial(task_features, learned.features, new)
 
     first, second, third = left_out_likeness(before, new, learned, features_of)
 

@@ -11,7 +11,8 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core import prediction
-from ffnb_sklearn.core.model import Task, add_task, task_features
+from ffnb_sklearn.core.learning import add_task, task_features
+from ffnb_sklearn.core.model import Task
 from tests.core.small_models import SETTINGS, empty, learnt, second_moment, task
 
 BARE = replace(SETTINGS, band_size=0, shared_band_size=7)
@@ -24,7 +25,7 @@ TASK = Task(
 
 def known(settings=BARE):
     model = empty(5, settings)
-    features_of = partial(task_features, model, TASK)
+    features_of = partial(task_features, model.features, TASK)
     return replace(model, moments=add_task((), model, TASK, features_of))
 
 
@@ -81,7 +82,7 @@ def test_the_moments_are_those_of_the_features_that_are_given():
 
 def test_samples_of_a_known_class_are_added_to_its_moments():
     model = known()
-    features_of = partial(task_features, model, TASK)
+    features_of = partial(task_features, model.features, TASK)
 
     twice = add_task(model.moments, model, TASK, features_of)
 
