@@ -65,13 +65,26 @@ def _positions_along_axis(X: torch.Tensor, weights: torch.Tensor) -> torch.Tenso
     deviations = X - mean
     root_weights = weights.sqrt()
     weighted_rows = deviations * root_weights[:, None]
-    _, _, axes = torch.linalg.svd(weighted_rows, full_matrices=False)
-    axis: torch.Tensor = axes[0]
+    axis = _first_axis(weighted_rows)
     # The decomposition leaves the sign of the axis open; its largest entry is made positive.
     largest = axis.abs().argmax()
     largest_entry = axis[largest]
     positions: torch.Tensor = deviations @ axis
     return positions * torch.sign(largest_entry)
+
+
+def _first_axis(rows: torch.Tensor) -> torch.Tensor:
+    """Return the first principal axis of rows, from the smaller of their two Gram matrices."""
+    n_rows, n_columns = rows.shape
+    if n_rows >= n_columns:
+        _, axes = torch.linalg.eigh(rows.T @ rows)
+        last_axis: torch.Tensor = axes[:, -1]
+        return last_axis
+    _, combinations = torch.linalg.eigh(rows @ rows.T)
+    axis: torch.Tensor = combinations[:, -1] @ rows
+    # Equal samples have no axis, and a length of zero.
+    length: torch.Tensor = torch.linalg.vector_norm(axis)
+    return axis / length.clamp_min(torch.finfo(length.dtype).tiny)
 
 
 def _groups_of_equal(positions: torch.Tensor) -> torch.Tensor:
