@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from ffnb_sklearn import IncrementalDiscriminantAnalysis, make_continual_pipeline
-from ffnb_sklearn._base import revision
 from ffnb_sklearn._inputs.locks import exclusive
+from ffnb_sklearn.classifiers import discriminant
 from ffnb_sklearn.exceptions import ConcurrentLearningError
 from tests.campaigns.faults.threads import hasty_threads
 from tests.separated_classes import X, learned
@@ -120,13 +120,13 @@ def test_two_estimators_merge_each_other_at_once(monkeypatch, in_pipeline):
 
     first, second = make(0, 1), make(2, 3)
     expected = [make(0, 1).merge(second).predict_proba(X), make(2, 3).merge(first).predict_proba(X)]
-    both_inside, merge_models = threading.Barrier(2, timeout=60), revision.merge_models
+    both_inside, merge_models = threading.Barrier(2, timeout=60), discriminant.merge_models
 
     def late(*arguments, **keywords):
         both_inside.wait()
         return merge_models(*arguments, **keywords)
 
-    monkeypatch.setattr(revision, "merge_models", late)
+    monkeypatch.setattr(discriminant, "merge_models", late)
     with ThreadPoolExecutor(2) as pool:
         for one in [pool.submit(first.merge, second), pool.submit(second.merge, first)]:
             one.result(60)
