@@ -120,8 +120,8 @@ def test_a_large_constant_column_is_named_and_no_other(data, value):
     X, y = data(return_X_y=True)
     value = value * max(1.0, X.std(axis=0).max())
     X = np.insert(X, 2, value, axis=1)
-    for messages in (warnings_of(X, y), warnings_of(X, y, ffnb, classes_per_task=1)):
-        (message,) = messages
+    for make in (classifier, ffnb):
+        (message,) = warnings_of(X, y, make)
         assert "constant column 2 is more than 100 times" in message
         assert "standard deviation" not in message
 
