@@ -316,7 +316,8 @@ def test_data_on_disk_is_learnt_as_if_it_were_in_memory(estimator, on_disk):
     in_memory = np.array(on_disk, dtype=np.float64)
     model = estimator(chunk_size=7).fit(on_disk, CODES)
     same = estimator().fit(in_memory, CODES)
-    assert_allclose(model.decision_function(on_disk), same.decision_function(in_memory), rtol=1e-9)
+    # Bands amplify the rounding of the chunks.
+    assert_allclose(model.decision_function(on_disk), same.decision_function(in_memory), rtol=1e-8)
 
 
 @pytest.mark.parametrize("head", ["gaussian", "ovo", "ova"])
