@@ -5,7 +5,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn import FFNBClassifier, SkeletonDescriptor, class_incremental_tasks
+from ffnb_sklearn import Bands, FFNBClassifier, SkeletonDescriptor, class_incremental_tasks
 from ffnb_sklearn.backbones import (
     SKELETON_PARENTS,
     SkeletonGCN,
@@ -33,6 +33,7 @@ def paper_mode():
         shrinkage=0.5,
         skip_connection=False,
         shared_band_size=0,
+        bands=Bands(gamma=0.1),
         random_state=0,
     )
 

@@ -49,7 +49,7 @@ CASES = [
     {"skip_connection": False, "band_size": 1, "bands__batch_norm": True},
     {"shared_band_size": 0, "shrinkage": 1.0},
     {"shared_band_size": 400, "scale": True},
-    {"scale": False, "band_size": 1, "covariance": "identity"},
+    {"band_size": 1, "bands__gamma": 0.1, "covariance": "identity"},
 ]
 
 

@@ -74,8 +74,11 @@ def test_predictions_do_not_depend_on_the_order_of_the_rows(head):
     """scikit-learn #18570, neural-trees #39."""
     model = small(head).fit(WINE, KINDS)
     order = np.random.default_rng(1).permutation(len(WINE))
-    assert_array_equal(model.predict_proba(WINE[order]), model.predict_proba(WINE)[order])
-    assert_array_equal(model.transform(WINE[::-1]), model.transform(WINE)[::-1])
+    # The last bits of a product with few neurons may depend on the place of a row.
+    assert_allclose(
+        model.predict_proba(WINE[order]), model.predict_proba(WINE)[order], rtol=0.0, atol=1e-12
+    )
+    assert_allclose(model.transform(WINE[::-1]), model.transform(WINE)[::-1], rtol=1e-12)
 
 
 @heads

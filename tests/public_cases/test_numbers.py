@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from ffnb_sklearn import Bands, FFNBClassifier, class_incremental_tasks
+from ffnb_sklearn import Bands, IncrementalDiscriminantAnalysis, class_incremental_tasks
 from ffnb_sklearn.metrics import forgetting, forward_transfer
 from tests.public_cases.flowers import WEIGHTS, X, Y, exact, heads, small
 
@@ -246,10 +246,12 @@ def beside(rows, value):
 def test_a_large_constant_column_does_not_hide_the_others(load, value):
     """Nanoseconds since 1970 in a column that does not vary: issue 72."""
     rows, labels, new, new_labels = halves(load)
-    accuracy = FFNBClassifier(random_state=0).fit(rows, labels).score(new, new_labels)
-    whole = FFNBClassifier(random_state=0).fit(beside(rows, value), labels)
+    accuracy = (
+        IncrementalDiscriminantAnalysis(random_state=0).fit(rows, labels).score(new, new_labels)
+    )
+    whole = IncrementalDiscriminantAnalysis(random_state=0).fit(beside(rows, value), labels)
     assert whole.score(beside(new, value), new_labels) >= accuracy - 0.02
-    calls = FFNBClassifier(random_state=0)
+    calls = IncrementalDiscriminantAnalysis(random_state=0)
     for part in np.array_split(np.random.default_rng(0).permutation(len(labels)), 7):
         calls.partial_fit(beside(rows[part], value), labels[part])
     # Rounding of the means of the calls separated classes.
@@ -262,8 +264,8 @@ def test_a_large_constant_column_does_not_hide_the_others(load, value):
 @pytest.mark.parametrize("rank", [None, 3])
 def test_without_neurons_a_constant_column_of_any_size_counts_like_one_of_zeros(head, rank, value):
     parameters = {"classifier": head, "rank": rank, "shared_band_size": 0, "random_state": 0}
-    zeros = FFNBClassifier(**parameters).fit(beside(X, 0.0), Y)
-    large = FFNBClassifier(**parameters).fit(beside(X, value), Y)
+    zeros = IncrementalDiscriminantAnalysis(**parameters).fit(beside(X, 0.0), Y)
+    large = IncrementalDiscriminantAnalysis(**parameters).fit(beside(X, value), Y)
     expected = zeros.predict_proba(beside(X, 0.0))
     assert_allclose(large.predict_proba(beside(X, value)), expected, rtol=1e-9, atol=1e-12)
     expected = zeros.score_samples(beside(X, 0.0))
@@ -272,8 +274,8 @@ def test_without_neurons_a_constant_column_of_any_size_counts_like_one_of_zeros(
 
 @pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
 def test_neurons_that_a_constant_column_hides_do_not_decide_what_is_new():
-    plain = FFNBClassifier(shared_band_size=0).fit(X, Y)
-    model = FFNBClassifier(random_state=0).fit(beside(X, 1.7e18), Y)
+    plain = IncrementalDiscriminantAnalysis(shared_band_size=0).fit(X, Y)
+    model = IncrementalDiscriminantAnalysis(random_state=0).fit(beside(X, 1.7e18), Y)
     for rows in (X, X + 20.0):
         found = model.score_samples(beside(rows, 1.7e18))
         assert np.corrcoef(found, plain.score_samples(rows))[0, 1] > 0.9
@@ -289,7 +291,7 @@ def test_a_constant_column_of_wide_sparse_rows_takes_nothing_from_the_others():
     for value in (0.0, 1e14):
         column = sparse.csr_array(np.full((400, 1), value))
         samples = sparse.csr_array(sparse.hstack([rows, column]))
-        model = FFNBClassifier(rank=8, shared_band_size=0).fit(samples, labels)
+        model = IncrementalDiscriminantAnalysis(rank=8, shared_band_size=0).fit(samples, labels)
         models.append((model, samples))
     for first, second in zip(*(model._state.model.moments for model, _ in models), strict=True):
         assert_allclose(second.mean[-1], 1e14, rtol=1e-15)
