@@ -122,7 +122,7 @@ def our_classifier(parameters):
 
 
 def _ours(label, estimator, note=""):
-    """One of our classifiers."""
+    """A classifier of this package."""
 
     def build(context):
         return clone(estimator).set_params(random_state=context.seed, device=context.device)

@@ -1,4 +1,4 @@
-"""What both classifiers share: scikit-learn's interface to the models of `ffnb_sklearn.core`."""
+"""The common base of both classifiers: scikit-learn's interface to the models of the core."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -61,7 +61,7 @@ class Task:
 
 @runtime_checkable
 class Trained(Protocol):
-    """What tasks have trained beside the moments, as `ffnb_sklearn.core.bands` implements it."""
+    """Trained neurons and the moments in them, as `ffnb_sklearn.core.bands` implements them."""
 
     @property
     def layers(self) -> TrainedLayers:

@@ -1,4 +1,4 @@
-"""What tasks have trained: the bands, and the moments of the classes in their neurons."""
+"""Trained state of a model: the bands, and the moments of the classes in their neurons."""
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
@@ -98,7 +98,7 @@ def _no_owners() -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Trained:
-    """What the tasks of a model have trained.
+    """The bands that the tasks of a model have trained, and the moments in them.
 
     Attributes
     ----------
@@ -221,7 +221,7 @@ def _renumbered(owners: npt.NDArray[np.int64], order: Sequence[int]) -> npt.NDAr
 
 
 class Removal(NamedTuple):
-    """What remains if classes are forgotten, and whether it depends on these classes."""
+    """The trained state without some classes, and whether it depends on these classes."""
 
     trained: Trained
     leaves_trace: bool

@@ -1,4 +1,4 @@
-"""One task after another: where bands come from, what their statistics are, what stays."""
+"""A stream of tasks: the origin of bands, their statistics, and the features that stay."""
 
 import pickle
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What tasks have trained: moments in the neurons, and neurons of classes that are forgotten."""
+"""Trained state: moments in the neurons, and neurons of classes that are forgotten."""
 
 import pickle
 from dataclasses import replace
