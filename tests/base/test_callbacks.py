@@ -198,9 +198,7 @@ def test_script_of_the_guide_draws_a_bar_for_each_task(capsys):
     )
     exec(textwrap.dedent(script), {})
     bars = [line.split("━")[0].strip() for line in capsys.readouterr().out.splitlines()]
-    assert bars == [
-        f"IncrementalDiscriminantAnalysis - {task}" for task in ("fit", "task #0", "task #1")
-    ]
+    assert bars == [f"FFNBClassifier - {task}" for task in ("fit", "task #0", "task #1")]
 
 
 # ---- copies and files
