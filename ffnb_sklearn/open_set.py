@@ -420,9 +420,7 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
             features = _transformed(transformers, features)
         # A copy keeps its state, even if another thread learns meanwhile.
         learner = copy(learner)
-        probabilities = as_numpy(learner.predict_proba(features), "probabilities")
-        scores = as_numpy(learner.score_samples(features), "scores")
-        state = learner._learned_state()
+        probabilities, scores, state = learner._probabilities_and_likeness(features)
         distributions = ScoreDistributions.from_left_out(left_out_scores(state))
         # The prior weighs as much as 1 / rate samples, of which one sample is the share `rate`.
         shares = distributions.shares_below(scores, 1.0 / self.rate)

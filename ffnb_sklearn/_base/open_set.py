@@ -4,9 +4,10 @@ docs/user_guide/open_set.rst ("How samples are judged") has the formulas.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
-from scipy.stats import t as student_t
+from scipy.special import stdtr
 
 from ..core.likeness import LeftOutLikeness
 
@@ -44,10 +45,12 @@ class ScoreDistributions:
 
     Attributes
     ----------
-    samples : list of ndarray
-        Ascending typicalities of the left-out samples of each class.
-    cumulative_shares : list of ndarray
-        Share of these samples, by their importance, up to each of them, after a first 0.
+    samples : ndarray of shape (n_left_out,)
+        Typicalities of the left-out samples of one class after the other, ascending in each.
+    cumulative_shares : ndarray of shape (n_left_out + 1,)
+        Sum of the shares of the samples before each, where the shares of a class sum to 1.
+    starts : ndarray of shape (n_classes + 1,)
+        Number of the first sample of each class, then of all samples.
     n_samples : ndarray of shape (n_classes,)
         Number of equally important samples that are worth as much (Kish, 1965).
     means, deviations : ndarray of shape (n_classes,)
@@ -56,8 +59,9 @@ class ScoreDistributions:
         Degrees of freedom of the variance within the classes; 0 if it is unknown.
     """
 
-    samples: list
-    cumulative_shares: list
+    samples: np.ndarray
+    cumulative_shares: np.ndarray
+    starts: np.ndarray
     n_samples: np.ndarray
     means: np.ndarray
     deviations: np.ndarray
@@ -67,37 +71,59 @@ class ScoreDistributions:
     def from_left_out(cls, likeness):
         """Estimate the distributions from the scores of the left-out samples of each class."""
         n_classes = len(likeness)
-        samples = [_typicality(each.values) for each in likeness]
-        shares = [_shares(each) for each in likeness]
-        cumulative_shares = [np.append(0.0, np.cumsum(each)) for each in shares]
-        n_samples = np.array([_effective_number(each) for each in shares])
+        lengths = [len(each.values) for each in likeness]
+        starts = np.append(0, np.cumsum(lengths))
+        classes = np.repeat(np.arange(n_classes), lengths)
+        pooled = LeftOutLikeness(
+            np.concatenate([each.values for each in likeness]),
+            np.concatenate([each.weights for each in likeness]),
+            np.concatenate([each.learned_weights for each in likeness]),
+        )
+        samples = _typicality(pooled.values)
+        importances = pooled.importances(_largest_by_class(pooled.learned_weights, starts)[classes])
+
+        def sums_by_class(values):
+            return np.bincount(classes, values, minlength=n_classes)
+
+        shares = importances / sums_by_class(importances)[classes]
+        sums_of_squares = sums_by_class(shares**2)
+        has_samples = sums_of_squares > 0.0
+        # The number of equal samples that are worth as much as samples of these shares.
+        n_samples = np.zeros(n_classes)
+        n_samples[has_samples] = 1.0 / sums_of_squares[has_samples]
+        class_means = np.zeros(n_classes)
+        deviations = np.zeros(n_classes)
         n_degrees = float(np.maximum(n_samples - 1.0, 0.0).sum())
-        if not n_degrees:
-            unknown = np.zeros(n_classes)
-            return cls(samples, cumulative_shares, n_samples, unknown, unknown, n_degrees)
-        means = np.array([w @ values for w, values in zip(shares, samples, strict=True)])
-        variances = []
-        for number in np.flatnonzero(n_samples > 1.0):
-            squares = (samples[number] - means[number]) ** 2
-            bias = 1.0 - 1.0 / n_samples[number]
-            variances.append(shares[number] @ squares / bias)
-        within = max(np.mean(variances), _ROUNDING)
-        has_samples = n_samples > 0
-        means = means[has_samples]
-        errors = within / n_samples[has_samples]
-        between = 0.0
-        if len(means) > 1:
-            # The means of small samples vary more than the means of the classes.
-            between = max(means.var(ddof=1) - errors.mean(), 0.0)
-        centre = np.average(means, weights=1.0 / (between + errors))
-        # The best linear prediction of the mean of a class, and the variance of its error.
-        trust = np.zeros(n_classes)
-        trust[has_samples] = between / (between + errors)
-        class_means = np.full(n_classes, centre)
-        class_means[has_samples] += trust[has_samples] * (means - centre)
-        prediction_errors = (1.0 - trust) * between
-        deviations = np.sqrt(within + prediction_errors)
-        return cls(samples, cumulative_shares, n_samples, class_means, deviations, n_degrees)
+        if n_degrees:
+            own_means = sums_by_class(shares * samples)
+            squares = (samples - own_means[classes]) ** 2
+            has_variance = n_samples > 1.0
+            biases = 1.0 - 1.0 / n_samples[has_variance]
+            variances = sums_by_class(shares * squares)[has_variance] / biases
+            within = max(variances.mean(), _ROUNDING)
+            own_means = own_means[has_samples]
+            errors = within / n_samples[has_samples]
+            between = 0.0
+            if len(own_means) > 1:
+                # The means of small samples vary more than the means of the classes.
+                between = max(own_means.var(ddof=1) - errors.mean(), 0.0)
+            centre = np.average(own_means, weights=1.0 / (between + errors))
+            # The best linear prediction of the mean of a class, and the variance of its error.
+            trust = np.zeros(n_classes)
+            trust[has_samples] = between / (between + errors)
+            class_means[:] = centre
+            class_means[has_samples] += trust[has_samples] * (own_means - centre)
+            prediction_errors = (1.0 - trust) * between
+            deviations = np.sqrt(within + prediction_errors)
+        return cls(
+            samples=samples,
+            cumulative_shares=np.append(0.0, np.cumsum(shares)),
+            starts=starts,
+            n_samples=n_samples,
+            means=class_means,
+            deviations=deviations,
+            n_degrees=n_degrees,
+        )
 
     def shares_below(self, scores, prior_weight):
         r"""Return the share of new samples of each class that score at most as high.
@@ -120,32 +146,29 @@ class ScoreDistributions:
         ndarray of shape (n_samples, n_classes)
             Shares in [0, 1]; 1 if there is nothing to compare with.
         """
-        n_classes = len(self.samples)
+        n_classes = len(self.n_samples)
         if not self.n_degrees:
             return np.ones((len(scores), n_classes))
         x = _typicality(scores)
-        deviations = x[:, None] - self.means
-        shares = student_t.cdf(deviations / self.deviations, self.n_degrees)
-        for column, values in enumerate(self.samples):
-            n_values = self.n_samples[column]
-            n_below = np.searchsorted(values, x, side="right")
-            shares_below = self.cumulative_shares[column][n_below]
-            prior = prior_weight * shares[:, column]
-            shares[:, column] = (n_values * shares_below + prior) / (n_values + prior_weight)
-        return shares
+        n_below = np.empty((len(x), n_classes), dtype=np.intp)
+        for number, (start, stop) in enumerate(pairwise(self.starts.tolist())):
+            n_below[:, number] = self.samples[start:stop].searchsorted(x, side="right")
+        firsts = self.starts[:-1]
+        sums_below = self.cumulative_shares[firsts + n_below]
+        own_shares = sums_below - self.cumulative_shares[firsts]
+        prior_shares = stdtr(self.n_degrees, (x[:, None] - self.means) / self.deviations)
+        sums = self.n_samples * own_shares + prior_weight * prior_shares
+        return sums / (self.n_samples + prior_weight)
 
 
-def _shares(likeness):
-    """Return the importance of each left-out sample of a class, as shares of their sum."""
-    importances = likeness.importances()
-    return importances / importances.sum()
-
-
-def _effective_number(shares):
-    """Return the number of equal samples that are worth as much as samples of some shares."""
-    if not len(shares):
-        return 0.0
-    return 1.0 / np.sum(shares**2)
+def _largest_by_class(values, starts):
+    """Return the largest of the values of each class, and 0 of a class without values."""
+    largest = np.zeros(len(starts) - 1)
+    has_values = starts[:-1] < starts[1:]
+    if has_values.any():
+        # Classes without values lie between no others, so a sum ends where the next one starts.
+        largest[has_values] = np.maximum.reduceat(values, starts[:-1][has_values])
+    return largest
 
 
 def _typicality(scores):

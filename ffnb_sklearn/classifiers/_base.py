@@ -358,6 +358,10 @@ class BaseDiscriminantClassifier(
     def _scores(self, state, samples):
         """Return the scores of the possible labels, adjusted for the priors."""
         scores = as_array(prediction.scores(state.model, samples))
+        return self._apply_priors(state, scores)
+
+    def _apply_priors(self, state, scores):
+        """Return the scores of the possible labels, given those of all classes for equal priors."""
         priors = self._class_priors(state)
         if np.ptp(priors) == 0.0:
             return scores
@@ -365,9 +369,26 @@ class BaseDiscriminantClassifier(
 
     def _logits(self, state, samples):
         """Return scores of the possible labels whose softmax is the probability of each label."""
-        scores = self._scores(state, samples)
+        return self._logits_of_scores(state, self._scores(state, samples))
+
+    def _logits_of_scores(self, state, scores):
+        """Return logits of the possible labels, given their scores."""
         logits = self._head(state).logits(scores)
         return allow_for_unforeseen(logits, state.n_samples)
+
+    def _probabilities_and_likeness(self, X):
+        """Return what `predict_proba` and `score_samples` return, and the state that they read."""
+        state = self._learned_state()
+        present = present_state(self, state)
+        samples = self._samples(state, X)
+        if present.model is state.model:
+            scores, likeness = prediction.scores_and_likeness(state.model, samples)
+        else:
+            scores = prediction.scores(present.model, samples)
+            likeness = prediction.likeness(state.model, samples)
+        scores = self._apply_priors(present, as_array(scores))
+        logits = self._logits_of_scores(present, scores)
+        return self._probabilities(present, logits), as_array(likeness), state
 
     def _most_likely(self, state, samples, order):
         """Return the positions of the highest scores, the first in `order` of equal scores."""

@@ -11,6 +11,7 @@ from .features import FeatureMap, FixedFeatures, as_slice
 from .left_out import FeaturesOf, left_out_likeness
 from .model import Model, Task
 from .moments import ClassMoments, MomentSums, add_to_class, check_size
+from .prediction import relative_distances
 from .settings import Settings
 from .sparse import SparseInputs, moments_of_inputs
 
@@ -26,12 +27,23 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
         moments = add_task(model.moments, learned, task, features_of)
         check_size(moments)
         learned = replace(learned, moments=moments)
-        if settings.refresh:
-            learned = learned.keep_choice(model)
+        return with_choice_and_likeness(learned, model, task, features_of)
+
+
+def with_choice_and_likeness(
+    learned: Model, before: Model, task: Task, features_of: FeaturesOf
+) -> Model:
+    """Return the model after a task with the choice that it keeps, and with left-out likeness."""
+    settings = learned.settings
+    if learned.may_keep_choice(before):
         if settings.novelty:
-            likeness = left_out_likeness(model, task, learned, features_of)
-            learned = learned.replace_left_out(likeness)
-        return learned
+            # The model before the task judges the samples, and is solved for that.
+            relative_distances(before, task.classes.device)
+        learned = learned.keep_choice(before)
+    if settings.novelty:
+        likeness = left_out_likeness(before, task, learned, features_of)
+        learned = learned.replace_left_out(likeness)
+    return learned
 
 
 def n_operations_to_learn(features: FixedFeatures | FeatureMap, task: Task) -> float:

@@ -1,6 +1,8 @@
 """Likeness (`RelativeDistances`) of the samples of a task to the model without each of them.
 
 A class keeps the values, or quantiles of them. Shrinkage and ridge are still those of all samples.
+While a model keeps its choice, nothing is solved anew: the model before a task has not learned any
+of its samples, and judges them.
 """
 
 from collections.abc import Callable, Iterator
@@ -41,16 +43,20 @@ def left_out_likeness(
     rng = np.random.default_rng([before.seed, len(before.moments), 2])
     numbers, weights = _distinct_samples(task)
     classes = task.classes.cpu().numpy()[numbers]
-    class_weights = np.array([each.weight for each in learned.moments])
+    keeps_choice = bool(learned.chosen_from)
+    judge = before if keeps_choice else learned
+    class_weights = np.array([each.weight for each in judge.moments])
     learned_weight = float(class_weights.sum())
-    # Without all samples of a class there would be no class.
-    least_weights = (1.0 - LENGTH_ROUNDING) * class_weights[classes]
-    has_others = weights < least_weights
-    candidates = np.flatnonzero(has_others)
+    candidates = np.arange(len(numbers))
+    if not keeps_choice:
+        # Without all samples of a class there would be no class.
+        least_weights = (1.0 - LENGTH_ROUNDING) * class_weights[classes]
+        candidates = np.flatnonzero(weights < least_weights)
     chosen = candidates[_fair_choice(classes[candidates], rng)]
     values = np.empty(0)
     if len(chosen):
-        values = _likeness_of_each(learned, task, features_of, numbers[chosen], weights[chosen])
+        excluded = None if keeps_choice else weights[chosen]
+        values = _likeness_of_each(judge, task, features_of, numbers[chosen], excluded)
     n_missing = n_classes - len(before.left_out)
     left_out = list(before.left_out)
     left_out += [LeftOutLikeness()] * n_missing
@@ -73,35 +79,39 @@ def left_out_likeness(
 
 @plain_torch
 def _likeness_of_each(
-    learned: Model,
+    judge: Model,
     task: Task,
     features_of: FeaturesOf,
     numbers: npt.NDArray[np.intp],
-    weights: Array,
+    weights: Array | None,
 ) -> Array:
-    """Return the likeness of samples of a task, with given numbers, to the model without each.
+    """Return the likeness of samples of a task, with given numbers, to a model without each.
 
-    `weights`, each less than that of its class, are left out with the samples.
+    `weights`, each less than that of its class, are left out with the samples; None if the model
+    has not learned the task.
     """
     device = task.classes.device
-    relative = relative_distances(learned, device)
-    n_features = learned.feature_map.n_features
-    size = max(1, min(learned.settings.chunk_size, NUMBERS_TOGETHER // n_features))
+    relative = relative_distances(judge, device)
+    n_features = judge.feature_map.n_features
+    size = max(1, min(judge.settings.chunk_size, NUMBERS_TOGETHER // n_features))
     results = []
-    with few_threads(2.0 * n_operations(learned, len(numbers))):
+    with few_threads(2.0 * n_operations(judge, len(numbers))):
         for start in range(0, len(numbers), size):
             chunk = torch.from_numpy(numbers[start : start + size])
-            chunk_weights = as_tensor(weights[start : start + size], device=device)
             samples = features_of(chunk)
-            classes = task.classes[chunk]
-            along_axes, leverages = _along_axes(learned, samples, classes, chunk_weights)
-            values = relative.left_out_likeness(
-                classifier_view(learned, samples),
-                classifier_view(learned, along_axes),
-                classes,
-                chunk_weights,
-                leverages,
-            )
+            if weights is None:
+                values = relative.likeness(classifier_view(judge, samples))
+            else:
+                chunk_weights = as_tensor(weights[start : start + size], device=device)
+                classes = task.classes[chunk]
+                along_axes, leverages = _along_axes(judge, samples, classes, chunk_weights)
+                values = relative.left_out_likeness(
+                    classifier_view(judge, samples),
+                    classifier_view(judge, along_axes),
+                    classes,
+                    chunk_weights,
+                    leverages,
+                )
             results.append(values)
         return as_array(torch.cat(results))
 

@@ -71,10 +71,10 @@ class LeftOutLikeness:
             learned_weights=np.full(_MOST, mean_learned_weight),
         )
 
-    def importances(self, largest: float | None = None) -> Array:
+    def importances(self, largest: float | Array | None = None) -> Array:
         """Return the importance of each value, :math:`w (N / N_{max})^4`.
 
-        `largest` is N_max; None stands for the largest N of these values.
+        `largest` is N_max, of all values or of each; None stands for the largest N of these values.
         """
         if largest is None:
             largest = self.learned_weights.max(initial=0.0)

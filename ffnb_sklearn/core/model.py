@@ -20,6 +20,7 @@ from .moments import (
     n_axes_of_one_fit,
     none_if_zero,
 )
+from .novelty import RelativeDistances
 from .settings import Settings
 from .solution import Solution, n_classifier_weights
 
@@ -82,10 +83,21 @@ class Trained(Protocol):
 
 @dataclass(frozen=True)
 class Earlier:
-    """A solution, and the moments of the model that it was solved for."""
+    """What was solved for an earlier model.
 
-    solution: Solution
+    Attributes
+    ----------
+    moments : tuple of ClassMoments
+        Moments of that model.
+    solution : Solution
+        Its classifier.
+    relative : RelativeDistances or None
+        Its distances for novelty scores, if it was asked for these.
+    """
+
     moments: tuple[ClassMoments, ...]
+    solution: Solution
+    relative: RelativeDistances | None
 
 
 @dataclass(frozen=True)
@@ -204,25 +216,26 @@ class Model:
         return tuple(moments)
 
     def keep_choice(self, before: "Model") -> "Model":
-        """Return the model after a task with the choice of the model `before`, if it still holds.
+        """Return the model after a task with the choice of the model `before`.
 
-        The choice holds for the same classes, features and settings, until the total weight has
-        grown by `refresh`. The model has no choice yet.
+        The model has no choice yet, and `may_keep_choice`.
         """
         chosen_from = list(before.chosen_from) or [None] * len(before.moments)
-        if not self._may_keep_choice(before, chosen_from):
-            return self
         for number, former in enumerate(chosen_from):
             is_changed = self.moments[number] is not before.moments[number]
             if former is None and is_changed:
                 (chosen_from[number],) = before.classifier_moments([number])
         earlier = before.earlier
         if before.solution is not None:
-            earlier = Earlier(before.solution, before.moments)
+            earlier = Earlier(before.moments, before.solution, before.cache.get("relative"))
         return replace(self, chosen_from=tuple(chosen_from), earlier=earlier)
 
-    def _may_keep_choice(self, before: "Model", chosen_from: Sequence[ClassMoments | None]) -> bool:
-        """Return whether a choice by some moments, those of the model `before`, still holds."""
+    def may_keep_choice(self, before: "Model") -> bool:
+        """Return whether the choice of the model `before` still holds after a task.
+
+        It holds for the same classes, features and settings, until the total weight has grown by
+        `refresh`.
+        """
         if not self.settings.refresh or before.settings != self.settings:
             return False
         if before.features is not self.features:
@@ -232,6 +245,7 @@ class Model:
         if len(before.moments) != len(self.moments):
             # A new class changes what all classes share.
             return False
+        chosen_from = before.chosen_from or before.moments
         weight_of_choice = 0.0
         for former, present in zip(chosen_from, before.moments, strict=True):
             weight_of_choice += (former or present).weight

@@ -7,7 +7,8 @@ counts too, as in F. Granese et al. (DOCTOR: A simple method for detecting miscl
 NeurIPS 34, 2021).
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ import torch
 from .device import Array, as_array, as_tensor
 from .heads.distances import GaussianDistances, fit_distances
 from .heads.gaussians import ClassGaussians
-from .heads.interface import Rows
+from .heads.interface import Head, Rows
 from .heads.judge import LEAST_SHARE
 from .linalg import DiagonalPlusGram
 
@@ -176,6 +177,14 @@ class RelativeDistances:
 
     def likeness(self, x: Rows) -> torch.Tensor:
         """Return the likeness of samples to the classes, not positive and of shape (n_samples,)."""
+        _, likeness = self.scores_and_likeness(x)
+        return likeness
+
+    def scores_and_likeness(self, x: Rows) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the scores of the distances for a softmax, of shape (n_samples, C), and likeness.
+
+        The scores are those of `GaussianDistances.scores`.
+        """
         deviations = self.distances.subtract_centre(x)
         linear, squares = self.distances.terms(deviations)
         log_ratios = linear.add_(squares, alpha=0.5)
@@ -183,8 +192,10 @@ class RelativeDistances:
         squares_of_nearest = squares.gather(1, nearest[:, None])[:, 0]
         to_nearest = self._to_nearest(deviations, log_ratios, nearest, squares_of_nearest)
         from_all = self.total.lengths(deviations)
-        certainty = self._certainty(log_ratios, squares_of_nearest)
-        return self._score(to_nearest, from_all, certainty)
+        temperatures = self.distances.temperatures(squares_of_nearest)
+        scores = log_ratios / temperatures[:, None]
+        likeness = self._score(to_nearest, from_all, _certainty(scores))
+        return scores, likeness
 
     def _to_nearest(
         self,
@@ -204,6 +215,28 @@ class RelativeDistances:
         deviations = x - means[nearest]
         distances = self.shared.lengths(deviations) - squares_of_nearest
         return distances.clamp_min_(0.0)
+
+    def update_classes(
+        self,
+        classes: Sequence[ClassGaussians],
+        numbers: Sequence[int],
+        distances: Head | None,
+    ) -> "RelativeDistances | None":
+        """Return the distances for new moments of some classes; what all classes share stays.
+
+        `distances` are those to the classes if they have been updated already. None is returned if
+        classes cannot be solved one by one.
+        """
+        means = self.means.copy()
+        weights = self.weights.copy()
+        for number, each in zip(numbers, classes, strict=True):
+            means[number] = as_array(each.means[0])
+            weights[number] = float(each.weights[0])
+        if distances is None:
+            distances = self.distances.update_classes(classes, numbers)
+        if not isinstance(distances, GaussianDistances):
+            return None
+        return replace(self, distances=distances, means=means, weights=weights)
 
     def left_out_likeness(
         self,
@@ -266,7 +299,8 @@ class RelativeDistances:
         squares_of_nearest = self.distances.own_lengths(x, nearest)
         squares_of_own = (growth * length - from_left_out_mean).clamp_min(0.0)
         squares_of_nearest = torch.where(nearest == classes, squares_of_own, squares_of_nearest)
-        certainty = self._certainty(-0.5 * distances, squares_of_nearest)
+        temperatures = self.distances.temperatures(squares_of_nearest)
+        certainty = _certainty(-0.5 * distances / temperatures[:, None])
 
         growth_from_centre = total / (total - weights)
         from_all = self._from_all(x)
@@ -300,16 +334,6 @@ class RelativeDistances:
         remainders = _remainders(k * lengths)
         return distances + k * products.square() / remainders
 
-    def _certainty(
-        self, log_ratios: torch.Tensor, squares_of_nearest: torch.Tensor
-    ) -> torch.Tensor:
-        """Return the norm of the vector of the probabilities of the classes."""
-        temperatures = self.distances.temperatures(squares_of_nearest)
-        largest = log_ratios.amax(1, keepdim=True)
-        logits = (log_ratios - largest) / temperatures[:, None]
-        probabilities = torch.softmax(logits, 1)
-        return probabilities.square().sum(1).sqrt()
-
     def _score(
         self, nearest: torch.Tensor, from_all: torch.Tensor, certainty: torch.Tensor
     ) -> torch.Tensor:
@@ -339,6 +363,12 @@ class RelativeDistances:
         """Return the squared distances of samples from the mean of all data."""
         deviations = self.distances.subtract_centre(x)
         return self.total.lengths(deviations)
+
+
+def _certainty(scores: torch.Tensor) -> torch.Tensor:
+    """Return the norm of the vector of the probabilities of the classes, whose logits are given."""
+    probabilities = torch.softmax(scores, 1)
+    return probabilities.square().sum(1).sqrt()
 
 
 def _remainders(leverages: torch.Tensor) -> torch.Tensor:
@@ -379,10 +409,12 @@ def fit_relative_distances(
     covariance: str,
     shrinkage: float,
     epsilon: float,
+    keeps_base: bool = False,
 ) -> RelativeDistances:
     """Solve the distances to the classes, whose rows may be overwritten, and from all data.
 
-    `distances` are the distances to the classes, without log-determinants; None solves them.
+    `distances` are the distances to the classes, without log-determinants; None solves them, and
+    `keeps_base` allows to solve single classes again.
     """
     classes = gaussians
     if covariance == "identity":
@@ -397,7 +429,12 @@ def fit_relative_distances(
     if distances is None:
         # The distances overwrite the rows.
         distances = fit_distances(
-            classes, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon, base=shared
+            classes,
+            covariance=covariance,
+            shrinkage=shrinkage,
+            epsilon=epsilon,
+            keeps_base=keeps_base,
+            base=shared,
         )
     mean_distance = max(len(ridge) - total.trace_with(as_array(ridge)), 1.0)
     between = total.between_classes()

@@ -15,11 +15,11 @@ import torch
 from .device import Array, as_tensor, few_threads, place_arrays, plain_torch
 from .heads.distances import GaussianDistances
 from .heads.interface import Rows
-from .model import Model, Samples
+from .model import Earlier, Model, Samples
 from .moments import ClassMoments
 from .novelty import RelativeDistances, fit_relative_distances
 from .selection import Choice
-from .solution import Solution, follow, solve, stack_classes, weigh_features
+from .solution import Solution, follow, solve, stack_classes, stack_each_class, weigh_features
 from .sparse import SparseInputs, SparseRows
 
 _T = TypeVar("_T")
@@ -47,12 +47,9 @@ def _solve(model: Model, device: torch.device) -> Solution:
         return _solve_anew(model, model.classifier_moments(all_numbers), device)
     if model.earlier is None:
         earlier_solution = _solve_anew(model, model.moments_of_choice(), device)
-        is_changed = [former is not None for former in model.chosen_from]
     else:
         earlier_solution = model.earlier.solution
-        pairs = zip(model.earlier.moments, model.moments, strict=True)
-        is_changed = [moments is not present for moments, present in pairs]
-    changed = [number for number in all_numbers if is_changed[number]]
+    changed = _changed_classes(model, model.earlier)
     solution = follow(
         earlier_solution,
         model.features,
@@ -66,6 +63,19 @@ def _solve(model: Model, device: torch.device) -> Solution:
         return solution
     moments = model.classifier_moments(all_numbers)
     return _solve_anew(model, moments, device, earlier_solution.choice)
+
+
+def _changed_classes(model: Model, earlier: Earlier | None) -> list[int]:
+    """Return the numbers of the classes that differ from those of an earlier model.
+
+    None stands for the model by which the choice was made.
+    """
+    if earlier is None:
+        is_changed = [former is not None for former in model.chosen_from]
+    else:
+        pairs = zip(earlier.moments, model.moments, strict=True)
+        is_changed = [moments is not present for moments, present in pairs]
+    return [number for number, changed in enumerate(is_changed) if changed]
 
 
 def _solve_anew(
@@ -114,6 +124,30 @@ def likeness(model: Model, X: Samples) -> torch.Tensor:
 
 
 @plain_torch
+def scores_and_likeness(model: Model, X: Samples) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute `scores` and `likeness`, for which the features are computed once.
+
+    The distances to the classes are computed once too if the classifier has the same.
+    """
+    solution = solve_once(model, X.device)
+    distances = relative_distances(model, X.device)
+    classifier = _place(model, "classifier", solution.classifier, X)
+    relative = _place(model, "relative", distances, X)
+    has_distances = distances.distances is solution.classifier
+
+    def both(rows: Rows) -> torch.Tensor:
+        if has_distances:
+            scores, likeness = relative.scores_and_likeness(rows)
+        else:
+            scores = classifier.scores(rows)
+            likeness = relative.likeness(rows)
+        return torch.cat([scores, likeness[:, None]], dim=1)
+
+    results = _map_chunks(model, X, both)
+    return results[:, :-1], results[:, -1]
+
+
+@plain_torch
 def view(model: Model, X: torch.Tensor) -> torch.Tensor:
     """Compute the features that the classifier sees, of shape (n_samples, d)."""
     features = _place(model, "features", model.feature_map, X)
@@ -138,15 +172,57 @@ def relative_distances(model: Model, device: torch.device) -> RelativeDistances:
 
 
 def _solve_relative_distances(model: Model, device: torch.device) -> RelativeDistances:
-    """Solve the distances that the likeness compares, and use those of the classifier if equal."""
-    settings = model.settings
-    head, choice = solve_once(model, device)
-    distances = None
-    # Classes that are Gaussian in the inputs have log-determinants, and distances that follow an
-    # earlier solution belong to other moments.
-    if isinstance(head, GaussianDistances) and choice.temperature is None and not settings.refresh:
-        distances = head
+    """Solve the distances that the likeness compares, by an earlier choice if the model keeps it.
+
+    Then they follow earlier distances as the classifier does: what all classes share stays.
+    """
+    solution = solve_once(model, device)
+    if not model.chosen_from:
+        moments = model.classifier_moments(range(len(model.moments)))
+        return _relative_distances_anew(model, moments, solution, device)
+    earlier = model.earlier
+    if earlier is None or earlier.relative is None:
+        moments = model.moments_of_choice()
+        earlier_solution = _solve_anew(model, moments, device, solution.choice)
+        relative = _relative_distances_anew(model, moments, earlier_solution, device)
+        earlier = None
+    else:
+        relative = earlier.relative
+        earlier_solution = earlier.solution
+    changed = _changed_classes(model, earlier)
+    if not changed:
+        return relative
+    classes = stack_each_class(
+        solution.choice,
+        model.features,
+        model.columns,
+        model.classifier_moments(changed),
+        model.settings,
+        device=device,
+    )
+    followed = None
+    if relative.distances is earlier_solution.classifier:
+        followed = solution.classifier
+    updated = relative.update_classes(classes, changed, followed)
+    if updated is not None:
+        return updated
     moments = model.classifier_moments(range(len(model.moments)))
+    return _relative_distances_anew(model, moments, solution, device)
+
+
+def _relative_distances_anew(
+    model: Model, moments: tuple[ClassMoments, ...], solution: Solution, device: torch.device
+) -> RelativeDistances:
+    """Solve the distances that the likeness compares for some moments and their solution.
+
+    They are those of the classifier if that has equal ones.
+    """
+    settings = model.settings
+    head, choice = solution
+    distances = None
+    # Classes that are Gaussian in the inputs have log-determinants.
+    if isinstance(head, GaussianDistances) and choice.temperature is None:
+        distances = head
     gaussians = stack_classes(
         model.features, model.columns, moments, settings, device=device, seed=model.seed
     )
@@ -157,6 +233,7 @@ def _solve_relative_distances(model: Model, device: torch.device) -> RelativeDis
         covariance=settings.covariance,
         shrinkage=choice.shrinkage,
         epsilon=choice.epsilon,
+        keeps_base=settings.refresh > 0.0,
     )
 
 

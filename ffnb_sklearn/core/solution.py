@@ -21,6 +21,7 @@ __all__ = [
     "n_classifier_weights",
     "solve",
     "stack_classes",
+    "stack_each_class",
     "weigh_features",
 ]
 
@@ -76,18 +77,34 @@ def follow(
     """
     if not numbers:
         return solution
-    gaussians = []
-    for each in moments:
-        # Each class by itself, so that its solution does not depend on which classes changed too.
-        stacked = stack_classes(features, columns, [each], settings, device=device)
-        if solution.choice.candidate == "densities":
-            blocks = features.blocks(settings.skip_connection)
-            stacked = stacked.first_features(blocks.n_inputs)
-        gaussians.append(stacked)
-    head = solution.classifier.update_classes(gaussians, numbers)
+    classes = stack_each_class(solution.choice, features, columns, moments, settings, device=device)
+    head = solution.classifier.update_classes(classes, numbers)
     if head is None:
         return None
     return solution._replace(classifier=head)
+
+
+def stack_each_class(
+    choice: Choice,
+    features: FixedFeatures,
+    columns: Index,
+    moments: Sequence[ClassMoments],
+    settings: Settings,
+    *,
+    device: torch.device,
+) -> list[ClassGaussians]:
+    """Return each class by itself in the features that count by a choice.
+
+    The solution of a class then does not depend on which other classes are solved with it.
+    """
+    classes = []
+    for each in moments:
+        stacked = stack_classes(features, columns, [each], settings, device=device)
+        if choice.candidate == "densities":
+            blocks = features.blocks(settings.skip_connection)
+            stacked = stacked.first_features(blocks.n_inputs)
+        classes.append(stacked)
+    return classes
 
 
 def stack_classes(

@@ -4,8 +4,7 @@ import math
 from dataclasses import replace
 
 from ..device import few_threads
-from ..learning import n_operations_to_learn
-from ..left_out import left_out_likeness
+from ..learning import n_operations_to_learn, with_choice_and_likeness
 from ..model import Model, Task
 from ..settings import Settings
 from .complete_moments import add_task_to_bands, features_with_outputs
@@ -48,12 +47,7 @@ def learn_with_bands(
             learned = replace(learned, trained=trained)
         features_of = features_with_outputs(learned, task, outputs)
         learned = add_task_to_bands(learned, task, features_of)
-        if settings.refresh:
-            learned = learned.keep_choice(model)
-        if settings.novelty:
-            likeness = left_out_likeness(model, task, learned, features_of)
-            learned = learned.replace_left_out(likeness)
-        return learned
+        return with_choice_and_likeness(learned, model, task, features_of)
 
 
 def _prepare(model: Model, task: Task, settings: Settings, band_settings: BandSettings) -> Model:
