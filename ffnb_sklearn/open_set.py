@@ -309,6 +309,97 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         self._learned("rename")(mapping)
         return self
 
+    @available_if(_estimator_has("forget_samples"))
+    @exclusive
+    def forget_samples(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Forget samples, as if they had never been learned.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples that were learned, as the estimator takes them.
+        y : array-like of shape (n_samples,)
+            The labels under which they were learned.
+        sample_weight : array-like of shape (n_samples,), default=None
+            The weights with which they were learned. None stands for 1.
+
+        Returns
+        -------
+        self : OpenSetClassifier
+            The classifier. It is unchanged if an error is raised.
+
+        Warns
+        -----
+        UserWarning
+            The classes of these samples lose the scores of samples left out of learning.
+        """
+        samples = in_memory(X, "X")
+        self._learned("forget_samples")(samples, y, sample_weight)
+        return self
+
+    @available_if(_estimator_has("merge"))
+    @exclusive
+    def merge(self, other: "OpenSetClassifier") -> Self:
+        """Merge in everything that another classifier has learned from other samples.
+
+        Parameters
+        ----------
+        other : OpenSetClassifier
+            Fitted classifier, whose estimator can be merged with that of this one. It is not
+            changed.
+
+        Returns
+        -------
+        self : OpenSetClassifier
+            The classifier. It is unchanged if an error is raised.
+
+        Raises
+        ------
+        TypeError
+            If `other` is not an `OpenSetClassifier`.
+        ValueError
+            If the estimators cannot be merged, or `other` has learned the label for unknown
+            samples.
+        """
+        if not isinstance(other, OpenSetClassifier):
+            raise TypeError(
+                f"other must be a fitted OpenSetClassifier; got {type(other).__name__}."
+            )
+        merge = self._learned("merge")
+        other_labels = check_labels(other.classes_, self.classes_, "other.classes_")
+        self._check_unknown_label(other_labels, "other.classes_")
+        merge(other.estimator_)
+        return self
+
+    @available_if(_estimator_has("solve"))
+    def solve(self) -> Self:
+        """Solve the classifier and its novelty scores now instead of at the first prediction.
+
+        Returns
+        -------
+        self : OpenSetClassifier
+            The classifier. The learned state does not change.
+        """
+        self._learned("solve")()
+        return self
+
+    @available_if(_estimator_has("estimate_priors"))
+    def estimate_priors(self, X: Any) -> dict[Any, float]:
+        """Estimate the shares of the classes learned among unlabelled samples.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples, as the estimator takes them. Samples of unknown classes count for the classes
+            that they resemble.
+
+        Returns
+        -------
+        dict
+            Share of each label learned, which the parameter `priors` of the estimator takes.
+        """
+        return self._learned("estimate_priors")(in_memory(X, "X"))
+
     def get_metadata_routing(self) -> MetadataRouter:
         """Return which metadata the estimator receives.
 

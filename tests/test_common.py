@@ -28,6 +28,7 @@ from ffnb_sklearn import (
     FFNBClassifier,
     IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
+    OpenSetClassifier,
     TorchFeatureExtractor,
     class_incremental_tasks,
     make_continual_pipeline,
@@ -87,6 +88,7 @@ INSTANCES = {
     "extractor": (TorchFeatureExtractor(any_width), 47),
     "extractor in float64": (TorchFeatureExtractor(any_width, dtype="float64"), 47),
     "extractor, pretrained": (TorchFeatureExtractor(any_width, epochs=1), 48),
+    "open set": (OpenSetClassifier(IncrementalDiscriminantAnalysis(random_state=0)), 83),
     "pipeline": (pipeline_of(IncrementalDiscriminantAnalysis(random_state=0)), 54 + 6),
     "pipeline of GaussianNB": (pipeline_of(GaussianNB()), 54),
     "pipeline of SGDClassifier": (pipeline_of(SGDClassifier(random_state=0)), 54),
@@ -95,6 +97,10 @@ INSTANCES = {
 # scikit-learn lists the first two for its own Pipeline, with the same reason.
 IN_PLACE = "A pipeline fits the instances in its `steps` in place, as scikit-learn's does."
 EXPECTED_FAILURES = {
+    "OpenSetClassifier": {
+        "check_classifiers_classes": "One of the labels is -1, the label for unknown samples.",
+        "check_classifiers_train": "Unknown samples are predicted, and no column is theirs.",
+    },
     "ContinualPipeline": {
         "check_estimators_overwrite_params": IN_PLACE,
         "check_dont_overwrite_parameters": IN_PLACE,

@@ -24,6 +24,7 @@ from sklearn.ensemble import (
     VotingClassifier,
 )
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import SGDClassifier
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
@@ -46,6 +47,7 @@ from ffnb_sklearn import (
     save,
 )
 from ffnb_sklearn._base.open_set import ScoreDistributions, left_out_scores
+from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.likeness import LeftOutLikeness
 from ffnb_sklearn.metrics import false_alarm_rate, unknown_recall
 from tests.recording_callback import Recorder, needs_callbacks
@@ -343,6 +345,45 @@ def test_classes_are_forgotten_renamed_and_decayed(estimator):
     with pytest.raises(NotFittedError):
         clf.predict(X)
     assert_array_equal(learned(clf, [4, 5]).classes_, [4, 5])
+
+
+@pytest.mark.filterwarnings("ignore:forget_samples deletes the novelty scores:UserWarning")
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_samples_are_forgotten_and_models_merged(in_pipeline):
+    scale = FrozenEstimator(Normalizer().fit(X))
+
+    def wrapped(*tasks):
+        estimator = small(rank=None)
+        if in_pipeline:
+            estimator = make_continual_pipeline(scale, estimator)
+        return learned(open_set(estimator), *tasks)
+
+    clf = wrapped([0, 1])
+    assert clf.merge(wrapped([2, 3])) is clf
+    assert_allclose(clf.predict_proba(X), wrapped([0, 1, 2, 3]).predict_proba(X), atol=1e-9)
+    some = of(3)[:15]
+    assert clf.forget_samples(some, np.full(15, 3)) is clf
+    assert_array_equal(clf.class_counts_, [20.0, 20.0, 20.0, 5.0])
+    assert clf.solve() is clf
+    shares = clf.estimate_priors(of(0))
+    assert shares == clf.estimator_.estimate_priors(of(0))
+    assert shares[0] > 0.9
+
+
+def test_what_cannot_be_merged_is_refused():
+    clf = learned(open_set(), [0, 1])
+    with unchanged(clf.estimator_):
+        with pytest.raises(TypeError, match="other must be a fitted OpenSetClassifier; got"):
+            clf.merge(clf.estimator_)
+        with pytest.raises(ValueError, match="which is in other.classes_"):
+            clf.merge(open_set(unknown_label=9).fit(X, CODES - 1))
+
+
+def test_solve_leaves_nothing_to_solve(monkeypatch):
+    clf = learned(open_set(), [0, 1]).solve()
+    for name in ("solve", "fit_relative_distances"):
+        monkeypatch.setattr(prediction, name, None)
+    assert_array_equal(clf.predict(of(0)), np.zeros(20))
 
 
 @pytest.mark.filterwarnings("ignore:The novelty scores of other classes:UserWarning")

@@ -248,6 +248,56 @@ def test_novelty_scores_without_a_call_in_between_are_those_of_a_full_solution()
     assert_allclose(following.score_samples(DIGITS), plain.score_samples(DIGITS), rtol=1e-9)
 
 
+# Distances of the classifier itself, and distances that only novelty scores have.
+@pytest.fixture(params=[{}, {"classifier": "ovo"}, {"band_size": 1}], ids=repr)
+def with_novelty(request):
+    return {"refresh": 0.2, "novelty": True, **request.param}
+
+
+def test_novelty_scores_of_a_resumed_stream_are_those_of_the_stream(with_novelty, tmp_path):
+    model = learned(200, **with_novelty)
+    streams = [model]
+    for stop in (205, 210):
+        for row in range(stop - 5, stop):
+            for each in streams:
+                each.partial_fit(DIGITS[row : row + 1], LABELS[row : row + 1])
+        streams += resumed(model, tmp_path)
+        for each in streams[1:]:
+            assert_array_equal(each.score_samples(DIGITS), model.score_samples(DIGITS))
+            assert each.novelty_threshold(0.05) == model.novelty_threshold(0.05)
+
+
+def test_a_row_of_a_known_class_is_judged_by_the_model_before_it(with_novelty):
+    model = learned(200, **with_novelty)
+    row, label = DIGITS[200:201], LABELS[200:201]
+    (score,) = model.score_samples(row)
+    model.partial_fit(row, label)
+    number = model._state.arrived.tolist().index(label.item())
+    left_out = model._state.model.left_out[number]
+    (learned_weight,) = left_out.learned_weights[left_out.values == score]
+    assert learned_weight == 200
+
+
+def test_novelty_scores_follow_without_a_solution_of_all_classes(with_novelty, monkeypatch):
+    solved = []
+    original = prediction.fit_relative_distances
+
+    def counted(*arguments, **keywords):
+        solved.append(arguments)
+        return original(*arguments, **keywords)
+
+    monkeypatch.setattr(prediction, "fit_relative_distances", counted)
+    model = learned(300, **with_novelty)
+    for row in range(300, 310):
+        model.partial_fit(DIGITS[row : row + 1], LABELS[row : row + 1])
+        model.score_samples(DIGITS[:1])
+    assert len(solved) == 1
+    following = model.score_samples(DIGITS)
+    anew = solved_anew(model).score_samples(DIGITS)
+    assert not np.array_equal(following, anew)
+    assert_allclose(following, anew, rtol=0.1)
+
+
 def test_deleted_samples_leave_no_former_moments():
     model = learned(300, refresh=1.0, rank=None)
     model.partial_fit(DIGITS[300:310], LABELS[300:310])

@@ -2,6 +2,7 @@
 
 A copy learns one row, is solved, and answers the next row, as the page "In a web service" shows.
 Every 20th time, its labels of 500 other rows are compared with those of a model solved anew.
+Settings with a rate measure an `OpenSetClassifier` of this rate.
 
     python -m benchmarks.speed.service --threads 1 --out service.md service.csv
     python -m benchmarks.speed.service --settings refresh=.1,rank=32 --cases digits
@@ -18,7 +19,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from benchmarks.lib.report import command_line, page, read_settings, run_and_publish, table
 from benchmarks.speed.first_prediction import gaussian_rows
-from ffnb_sklearn import IncrementalDiscriminantAnalysis
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, OpenSetClassifier
 
 # Number of rows that are only compared.
 N_COMPARED = 500
@@ -38,6 +39,7 @@ def shuffled(load, seed):
 
 CASES = {
     "digits": partial(load_digits, return_X_y=True),
+    "50 x 60 x 256": partial(gaussian_rows, 50, 60, 256),
     "100 x 60 x 384": partial(gaussian_rows, 100, 60, 384),
 }
 
@@ -54,9 +56,17 @@ def seconds_of_naive_bayes(X, y, first, n_rows):
     return float(np.median(seconds))
 
 
+def estimator(seed, *, rate=None, **parameters):
+    """Return a classifier; with a rate it predicts unknown samples too."""
+    classifier = IncrementalDiscriminantAnalysis(random_state=seed, **parameters)
+    if rate is None:
+        return classifier
+    return OpenSetClassifier(classifier, rate=rate)
+
+
 def stream(X, y, first, n_rows, parameters, seed):
     """Return the median times of the steps, and the shares of equal and of right labels."""
-    model = IncrementalDiscriminantAnalysis(random_state=seed, **parameters)
+    model = estimator(seed, **parameters)
     model.partial_fit(X[:first], y[:first]).solve()
     seconds = {name: [] for name in STEPS}
     equal, right, right_anew = [], [], []
@@ -121,14 +131,22 @@ def report(records, options, environment):
         f"are learned one by one after all others but {N_COMPARED}, which are compared",
         "times: medians over the rows and seeds; mean: of the three steps together, with the full "
         "solutions in between; GaussianNB: scikit-learn's, learning a row and answering one",
-        "100 x 60 x 384: overlapping Gaussian classes x rows of each x columns",
+        "50 x 60 x 256: overlapping Gaussian classes x rows of each x columns",
+        "rate: an OpenSetClassifier, whose labels of unknown rows count as wrong",
     ]
     heads = ["set", "settings", *(f"{step}, ms" for step in STEPS), "mean, ms"]
     heads += ["times GaussianNB", "equal labels %", "right %", "right, solved anew %"]
     return page("After one more sample", environment, notes, table(heads, rows))
 
 
-DEFAULTS = ["", "refresh=.1", "refresh=.1,rank=32", "refresh=.1,shared_band_size=100"]
+DEFAULTS = [
+    "",
+    "refresh=.1",
+    "refresh=.1,novelty=True",
+    "refresh=.1,rate=.05",
+    "refresh=.1,rank=32",
+    "refresh=.1,shared_band_size=100",
+]
 
 
 def main(arguments=None):

@@ -155,7 +155,7 @@ class BaseDiscriminantClassifier(
     def solve(self) -> Self:
         """Solve the classifier now instead of at the first prediction after learning.
 
-        A service that answers while it learns updates and solves a copy, which then replaces the
+        With ``novelty=True`` the novelty scores are prepared too. A service that answers while it learns updates and solves a copy, which then replaces the
         classifier.
 
         Returns
@@ -168,8 +168,11 @@ class BaseDiscriminantClassifier(
         NotPositiveDefiniteError
             If a covariance cannot be factored.
         """
-        state = self._present_state()
-        prediction.solve_once(state.model, resolve_device(self.device))
+        device = resolve_device(self.device)
+        prediction.solve_once(self._present_state().model, device)
+        learned_model = self._learned_state().model
+        if learned_model.settings.novelty:
+            prediction.relative_distances(learned_model, device)
         return self
 
     @exclusive

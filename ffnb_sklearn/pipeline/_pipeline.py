@@ -584,6 +584,20 @@ class ContinualPipeline(Pipeline, CallbackSupportMixin):
         features = snapshot._transform_rows(in_memory(X, "X"))
         return snapshot[-1].estimate_priors(features)
 
+    @available_if(_last_step_has("solve"))
+    def solve(self) -> Self:
+        """Solve the last step now instead of at the first prediction after learning.
+
+        Returns
+        -------
+        self : ContinualPipeline
+            The pipeline. The learned state does not change.
+        """
+        snapshot = self._snapshot()
+        check_is_fitted(snapshot)
+        snapshot[-1].solve()
+        return self
+
     @available_if(_last_step_has("forget"))
     @exclusive
     def forget(self, classes: ArrayLike) -> Self:
