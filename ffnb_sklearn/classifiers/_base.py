@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_array, check_scalar
 from torch import nn
 
 from .._base import export, novelty, revision
@@ -19,6 +21,7 @@ from .._base.learning import learn_task
 from .._base.priors import allow_for_unforeseen, class_priors, estimate_shares
 from .._base.settings import present_state, warn_of_idle_with_head
 from .._inputs.arrays import as_numpy, in_library_of
+from .._inputs.labels import check_labels
 from .._inputs.locks import exclusive
 from .._inputs.sparse import WideSamples
 from ..core import prediction
@@ -299,6 +302,110 @@ class BaseDiscriminantClassifier(
         priors.update(zip(labels.tolist(), shares.tolist(), strict=True))
         return priors
 
+    def sample(
+        self, n_samples: int = 1, classes: npt.ArrayLike | None = None
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.generic]]:
+        """Draw samples from what was learned: Gaussian rows with the moments of the classes.
+
+        They serve to train another classifier, to test a pipeline and to plot. They are as
+        confidential as the classifier, and samples of a class with a single sample equal it.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of samples.
+        classes : label or array-like of labels, default=None
+            Labels in `classes_` that were seen. None stands for all whose prior is not 0.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Samples, sorted by class.
+        y : ndarray of shape (n_samples,)
+            Their labels. The shares of the classes follow `priors`; numbers of samples that are not
+            whole are rounded at random.
+
+        Raises
+        ------
+        ValueError
+            If a label was not learned, or the first samples were sparse and had more than 2000
+            features.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.svm import SVC
+        >>> from ffnb_sklearn import IncrementalDiscriminantAnalysis
+        >>> X, y = load_iris(return_X_y=True)
+        >>> clf = IncrementalDiscriminantAnalysis(random_state=0).fit(X, y)
+        >>> bool(SVC().fit(*clf.sample(300)).score(X, y) > 0.9)
+        True
+        """
+        check_scalar(n_samples, "n_samples", Integral, min_val=1)
+        state = self._learned_state()
+        labels, shares = self._shares_of(state, classes)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        expected = n_samples * shares
+        counts = np.floor(expected).astype(int)
+        n_missing = n_samples - counts.sum()
+        if n_missing:
+            remainders = expected - counts
+            counts += rng.multinomial(n_missing, remainders / remainders.sum())
+        return draw_samples(state, labels, counts, rng)
+
+    def transfer(
+        self, X_old: object, X_new: object, *, return_quality: bool = False
+    ) -> Self | tuple[Self, TransferQuality]:
+        """Return a classifier for a new feature space, from rows given in both spaces.
+
+        It serves when the network that computes the features is replaced, and the old samples are
+        gone. The means and covariances of the classes are mapped by a ridge regression of the new
+        rows on the old ones, and the covariance of its errors is added. The new classifier learns
+        rows drawn from these Gaussians, and may learn on. The user guide ("Replace the embedding
+        network") tells how much accuracy remains, and when to keep the old network.
+
+        Parameters
+        ----------
+        X_old, X_new : array-like of shape (n_pairs, n_features) and (n_pairs, n_new_features)
+            The same rows in the old and in the new space, of any classes, in the same order. A few
+            hundred suffice if the spaces resemble each other.
+        return_quality : bool, default=False
+            Whether to return how well the new classifier may do.
+
+        Returns
+        -------
+        clf : estimator
+            A new estimator with the same parameters and classes. The present one does not change.
+        quality : TransferQuality
+            Its attributes are `explained_variance`, `expected_accuracy_old` and
+            `expected_accuracy_new`. Only if `return_quality` is True.
+
+        Raises
+        ------
+        ValueError
+            If the numbers of rows differ or are less than three, or the first samples were sparse
+            and had more than 2000 features.
+        """
+        state = self._learned_state()
+        check_dense(state)
+        new_rows = as_numpy(X_new, "X_new")
+        new_rows = check_array(new_rows, dtype=np.float64, input_name="X_new")
+        old_rows = as_array(self._samples(state, X_old).double())
+        if len(old_rows) != len(new_rows) or len(old_rows) < 3:
+            raise ValueError(
+                "X_old and X_new must have the same rows, at least 3, in both spaces; got "
+                f"{len(old_rows)} and {len(new_rows)}."
+            )
+        moved, explained_variance = transfer(self, state, old_rows, new_rows)
+        if not return_quality:
+            return moved
+        quality = TransferQuality(
+            explained_variance,
+            expected_accuracy(self, X_old),
+            expected_accuracy(moved, X_new),
+        )
+        return moved, quality
+
     def to_torch(self, dtype: Literal["float32", "float64"] = "float32") -> nn.Module:
         """Return the solved classifier as a module of torch, to be used without this package.
 
@@ -409,6 +516,27 @@ class BaseDiscriminantClassifier(
     def _class_priors(self, state):
         """Return the prior probabilities of the classes seen; background classes have 0."""
         return class_priors(self.priors, state.arrived, state.class_weights)
+
+    def _shares_of(self, state, classes):
+        """Return the labels of some classes, or of all possible ones, and their shares."""
+        priors = self._class_priors(state)
+        if classes is None:
+            numbers = np.flatnonzero(priors)
+            shares = priors[numbers]
+        else:
+            labels = np.unique(check_labels(np.ravel(classes), state.classes, "classes"))
+            is_chosen = np.isin(state.arrived, labels)
+            if is_chosen.sum() != len(labels):
+                missing = np.setdiff1d(labels, state.arrived)
+                raise ValueError(
+                    f"classes must be labels of classes learned; got {missing.tolist()}, which "
+                    "were not."
+                )
+            numbers = np.flatnonzero(is_chosen)
+            shares = priors[numbers]
+            if not shares.any():
+                shares = np.ones(len(numbers))
+        return state.arrived[numbers], shares / shares.sum()
 
     @property
     def _n_features_out(self):

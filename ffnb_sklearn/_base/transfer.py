@@ -1,0 +1,118 @@
+"""Rows drawn from what was learned, and a classifier in a new feature space."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn.base import clone
+
+from .._inputs.arrays import as_numpy
+from ..core.transfer import draw_deviations, fit_affine_map
+
+__all__ = ["TransferQuality", "check_dense", "draw_samples", "expected_accuracy", "transfer"]
+
+# Rows that are drawn for each class in a new space. Their scatter is that of the Gaussian up to a
+# few percent, and classes share most of it.
+_ROWS_PER_CLASS = 200
+
+# Rows that are learned in one call.
+_ROWS_TOGETHER = 20_000
+
+
+@dataclass(frozen=True)
+class TransferQuality:
+    """How well a classifier may do in a new feature space, judged without labels.
+
+    Attributes
+    ----------
+    explained_variance : float
+        Share of the variance of the new rows that the old rows explain, by cross-validation.
+    expected_accuracy_old, expected_accuracy_new : float
+        Mean of the largest probability of the paired rows, which estimates the accuracy on rows of
+        the classes learned: of the classifier in the old space, and of the new one.
+    """
+
+    explained_variance: float
+    expected_accuracy_old: float
+    expected_accuracy_new: float
+
+
+def draw_samples(state, labels, counts, rng):
+    """Return rows of X, drawn from the Gaussians of some classes, and their labels."""
+    check_dense(state)
+    numbers = {label: number for number, label in enumerate(state.arrived.tolist())}
+    parts = [np.empty((0, state.n_inputs))]
+    for label, count in zip(labels.tolist(), counts.tolist(), strict=True):
+        moments = state.model.moments[numbers[label]]
+        deviations = draw_deviations(moments, state.n_inputs, count, rng)
+        parts.append(moments.mean[: state.n_inputs] + deviations)
+    X = np.concatenate(parts)
+    if state.repair is not None:
+        X *= state.repair.scale
+        if state.repair.offset is not None:
+            X += state.repair.offset
+    return X, np.repeat(labels, counts)
+
+
+def transfer(estimator, state, X_old, X_new):  # noqa: N803
+    """Return an estimator in the space of `X_new`, and the share of variance that is explained.
+
+    `X_old` has the inputs of the model for the paired rows.
+    """
+    check_dense(state)
+    affine_map = fit_affine_map(X_old, X_new)
+    rng = np.random.default_rng([state.model.seed, 3])
+    moved = clone(estimator)
+    classes_together = max(1, _ROWS_TOGETHER // _ROWS_PER_CLASS)
+    moments_of = dict(zip(state.arrived.tolist(), state.model.moments, strict=True))
+    declared = state.classes
+    for task_labels in state.task_classes:
+        for start in range(0, len(task_labels), classes_together):
+            labels = task_labels[start : start + classes_together]
+            rows = []
+            weights = []
+            for label in labels.tolist():
+                moments = moments_of[label]
+                rows.append(_mapped_rows(moments, state.n_inputs, affine_map, rng))
+                weights.append(np.full(_ROWS_PER_CLASS, moments.weight / _ROWS_PER_CLASS))
+            moved.partial_fit(
+                np.concatenate(rows),
+                np.repeat(labels, _ROWS_PER_CLASS),
+                classes=declared,
+                sample_weight=np.concatenate(weights),
+            )
+            declared = None
+    moved._keep(_with_numbers_of_samples(moved._learned_state(), moments_of))
+    return moved, affine_map.explained_variance
+
+
+def _mapped_rows(moments, n_inputs, affine_map, rng):
+    """Draw rows of a class in the new space; half of them mirror the others around its mean."""
+    n_drawn = _ROWS_PER_CLASS // 2
+    deviations = draw_deviations(moments, n_inputs, n_drawn, rng)
+    deviations = affine_map.map_deviations(deviations, rng)
+    mean = affine_map.map_mean(moments.mean[:n_inputs])
+    return mean + np.concatenate([deviations, -deviations])
+
+
+def _with_numbers_of_samples(state, moments_of):
+    """Return a state whose classes have the effective numbers of samples of other moments."""
+    moments = []
+    for label, each in zip(state.arrived.tolist(), state.model.moments, strict=True):
+        moments.append(replace(each, weight_norm=moments_of[label].weight_norm))
+    model = replace(state.model, moments=tuple(moments), chosen_from=(), earlier=None)
+    return replace(state, model=model)
+
+
+def check_dense(state):
+    """Raise if the model's inputs are not the columns of X."""
+    if state.projection is not None:
+        raise ValueError(
+            "the classifier has learned a random projection of wide sparse samples, from which "
+            "samples cannot be drawn."
+        )
+
+
+def expected_accuracy(estimator, X):
+    """Return the mean of the largest probability of each sample."""
+    probabilities = as_numpy(estimator.predict_proba(X), "probabilities")
+    return float(probabilities.max(axis=1).mean())
