@@ -20,6 +20,13 @@ from .._base.base import ClassIncrementalClassifier, learned_attribute
 from .._base.learning import learn_task
 from .._base.priors import allow_for_unforeseen, class_priors, estimate_shares
 from .._base.settings import present_state, warn_of_idle_with_head
+from .._base.transfer import (
+    TransferQuality,
+    check_dense,
+    draw_samples,
+    expected_accuracy,
+    transfer,
+)
 from .._inputs.arrays import as_numpy, in_library_of
 from .._inputs.labels import check_labels
 from .._inputs.locks import exclusive
