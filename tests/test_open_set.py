@@ -375,7 +375,7 @@ def test_what_cannot_be_merged_is_refused():
     with unchanged(clf.estimator_):
         with pytest.raises(TypeError, match="other must be a fitted OpenSetClassifier; got"):
             clf.merge(clf.estimator_)
-        with pytest.raises(ValueError, match="which is in other.classes_"):
+        with pytest.raises(ValueError, match=r"which is in other\.classes_"):
             clf.merge(open_set(unknown_label=9).fit(X, CODES - 1))
 
 

@@ -53,7 +53,7 @@ def draw_samples(state, labels, counts, rng):
     return X, np.repeat(labels, counts)
 
 
-def transfer(estimator, state, X_old, X_new):  # noqa: N803
+def transfer(estimator, state, X_old, X_new):
     """Return an estimator in the space of `X_new`, and the share of variance that is explained.
 
     `X_old` has the inputs of the model for the paired rows.

@@ -165,8 +165,8 @@ class BaseDiscriminantClassifier(
     def solve(self) -> Self:
         """Solve the classifier now instead of at the first prediction after learning.
 
-        With ``novelty=True`` the novelty scores are prepared too. A service that answers while it learns updates and solves a copy, which then replaces the
-        classifier.
+        With ``novelty=True`` the novelty scores are prepared too. A service that answers while it
+        learns updates and solves a copy, which then replaces the classifier.
 
         Returns
         -------

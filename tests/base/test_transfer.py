@@ -83,8 +83,10 @@ def test_a_single_sample_is_drawn_as_it_is():
 
 
 def test_what_cannot_be_drawn():
-    clf = discriminant().fit(DIGITS[:50], LABELS[:50]).partial_fit(
-        DIGITS[50:60], LABELS[50:60], classes=[77]
+    clf = (
+        discriminant()
+        .fit(DIGITS[:50], LABELS[:50])
+        .partial_fit(DIGITS[50:60], LABELS[50:60], classes=[77])
     )
     with pytest.raises(ValueError, match=r"got \[77\], which were not"):
         clf.sample(2, classes=[77])

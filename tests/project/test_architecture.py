@@ -19,7 +19,7 @@ FLOORS = [
     ["messages"],
     ["settings", "device", "linalg"],
     ["moments"],
-    ["features", "likeness", "sparse"],
+    ["features", "likeness", "sparse", "transfer"],
     ["heads"],
     ["selection"],
     ["solution"],
