@@ -51,11 +51,6 @@ def forget(state, classes):
 
 def forget_samples(estimator, state, X, y, sample_weight):
     """Return the state without samples; None if no class is left."""
-    if state.model.settings.rank is not None:
-        raise ValueError(
-            "forget_samples needs an estimator that has learned with rank=None: truncated moments "
-            "do not tell which part of them a sample is."
-        )
     X, y, _, weights, _ = check_samples(
         estimator, X, y, classes=None, sample_weight=sample_weight, state=state
     )

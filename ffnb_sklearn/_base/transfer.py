@@ -6,13 +6,18 @@ import numpy as np
 from sklearn.base import clone
 
 from .._inputs.arrays import as_numpy
-from ..core.transfer import draw_deviations, fit_affine_map
+from ..core.transfer import (
+    covariance_of_inputs,
+    draw_deviations,
+    draw_white_rows,
+    fit_affine_map,
+    with_covariance,
+)
 
 __all__ = ["TransferQuality", "check_dense", "draw_samples", "expected_accuracy", "transfer"]
 
-# Rows that are drawn for each class in a new space. Their scatter is that of the Gaussian up to a
-# few percent, and classes share most of it.
-_ROWS_PER_CLASS = 200
+# Least number of rows by which a new space shows how random neurons vary within a class.
+_FEWEST_ROWS = 200
 
 # Rows that are learned in one call.
 _ROWS_TOGETHER = 20_000
@@ -61,8 +66,11 @@ def transfer(estimator, state, X_old, X_new):
     check_dense(state)
     affine_map = fit_affine_map(X_old, X_new)
     rng = np.random.default_rng([state.model.seed, 3])
+    n_columns = X_new.shape[1]
+    n_rows = max(_FEWEST_ROWS, n_columns + 1)
+    white_rows = draw_white_rows(n_rows, n_columns, rng)
+    classes_together = max(1, _ROWS_TOGETHER // n_rows)
     moved = clone(estimator)
-    classes_together = max(1, _ROWS_TOGETHER // _ROWS_PER_CLASS)
     moments_of = dict(zip(state.arrived.tolist(), state.model.moments, strict=True))
     declared = state.classes
     for task_labels in state.task_classes:
@@ -72,26 +80,20 @@ def transfer(estimator, state, X_old, X_new):
             weights = []
             for label in labels.tolist():
                 moments = moments_of[label]
-                rows.append(_mapped_rows(moments, state.n_inputs, affine_map, rng))
-                weights.append(np.full(_ROWS_PER_CLASS, moments.weight / _ROWS_PER_CLASS))
+                mean = affine_map.map_mean(moments.mean[: state.n_inputs])
+                covariance = covariance_of_inputs(moments, state.n_inputs)
+                covariance = affine_map.map_covariance(covariance)
+                rows.append(mean + with_covariance(white_rows, covariance))
+                weights.append(np.full(n_rows, moments.weight / n_rows))
             moved.partial_fit(
                 np.concatenate(rows),
-                np.repeat(labels, _ROWS_PER_CLASS),
+                np.repeat(labels, n_rows),
                 classes=declared,
                 sample_weight=np.concatenate(weights),
             )
             declared = None
     moved._keep(_with_numbers_of_samples(moved._learned_state(), moments_of))
     return moved, affine_map.explained_variance
-
-
-def _mapped_rows(moments, n_inputs, affine_map, rng):
-    """Draw rows of a class in the new space; half of them mirror the others around its mean."""
-    n_drawn = _ROWS_PER_CLASS // 2
-    deviations = draw_deviations(moments, n_inputs, n_drawn, rng)
-    deviations = affine_map.map_deviations(deviations, rng)
-    mean = affine_map.map_mean(moments.mean[:n_inputs])
-    return mean + np.concatenate([deviations, -deviations])
 
 
 def _with_numbers_of_samples(state, moments_of):

@@ -368,7 +368,7 @@ class BaseDiscriminantClassifier(
         It serves when the network that computes the features is replaced, and the old samples are
         gone. The means and covariances of the classes are mapped by a ridge regression of the new
         rows on the old ones, and the covariance of its errors is added. The new classifier learns
-        rows drawn from these Gaussians, and may learn on. The user guide ("Replace the embedding
+        drawn rows with these moments, and may learn on. The user guide ("Replace the embedding
         network") tells how much accuracy remains, and when to keep the old network.
 
         Parameters

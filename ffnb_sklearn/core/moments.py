@@ -53,6 +53,9 @@ _LEAST_SPARE = 8
 # a factor lacks axes of up to 1e-13 of the energy, and there are hundreds of axes.
 SUBTRACTION_ROUNDING = 1e-10
 
+# Relative error of the energy of a column of a truncated factor, which has single precision.
+_SINGLE_ROUNDING = 1e-5
+
 
 class LostDigitsError(ArithmeticError):
     """Only rounding errors of the remaining samples would be left after a subtraction."""
@@ -697,6 +700,67 @@ def subtract(
     sums = MomentSums()
     sums.add_set(_Set(weight, weight_norm, mean, kept_rows))
     return replace(sums.moments(), errors=none_if_zero(as_array(errors)))
+
+
+def subtract_truncated(
+    moments: ClassMoments, removed: ClassMoments, *, device: torch.device
+) -> ClassMoments | None:
+    r"""Return the moments of a class of truncated scatter without some samples; None if none remain.
+
+    `removed` has an exact scatter. The weight, the mean and the diagonal of the scatter are exact.
+    Along the axes V that the class keeps, with the rows B of `subtract`,
+
+    .. math:: V (F^\top F - B^\top B) V^\top
+
+    remains; negative energies, which samples along other axes can leave, become 0. The residual is
+    what remains of the diagonal.
+
+    Raise `ValueError` if the weight of the samples is larger than that of the class, or a column
+    would have a negative variance.
+    """
+    whole = _place(moments, device)
+    gone = _place(removed, device)
+    weight = moments.weight - removed.weight
+    least_weight = SUBTRACTION_ROUNDING * moments.weight
+    norm_share = removed.weight_norm / moments.weight_norm
+    remaining_norm_share = 1.0 - norm_share**2
+    if weight < -least_weight or remaining_norm_share < -SUBTRACTION_ROUNDING:
+        raise ValueError(
+            f"the weight of the samples, {removed.weight:.6g}, is larger than that of the class, "
+            f"{moments.weight:.6g}"
+        )
+    if weight <= least_weight or remaining_norm_share <= SUM_ROUNDING:
+        return None
+    gap = whole.mean - gone.mean
+    between = moments.weight * (removed.weight / weight)
+    rows = torch.cat([gone.rows, between**0.5 * gap[None]])
+    residual = as_tensor(moments.residual, device=device)
+    before = whole.rows.square().sum(0) + residual
+    after = before - rows.square().sum(0)
+    # The factor has single precision, and the mean has digits of its own size.
+    noise = _SINGLE_ROUNDING * before + moments.weight * (LENGTH_ROUNDING * whole.mean).square()
+    if bool((after < -noise).any()):
+        raise ValueError("a column of the class would have a negative variance")
+    after = after.clamp_min(0.0)
+    _, lengths, axes = torch.linalg.svd(whole.rows, full_matrices=False)
+    coordinates = rows @ axes.T
+    scatter = lengths.square().diag() - coordinates.T @ coordinates
+    energies, directions = torch.linalg.eigh(scatter)
+    remaining_lengths = energies.clamp_min(0.0).sqrt()
+    kept_rows = (remaining_lengths * directions).T @ axes
+    # No column may have more energy along the axes than in all.
+    along_axes = kept_rows.square().sum(0)
+    excess = torch.where(along_axes > after, after / along_axes, 1.0)
+    kept_rows = kept_rows * excess.sqrt()
+    remainder = after - kept_rows.square().sum(0)
+    return replace(
+        moments,
+        weight=weight,
+        weight_norm=moments.weight_norm * remaining_norm_share**0.5,
+        mean=as_array(whole.mean + removed.weight / weight * gap),
+        factor=as_array(kept_rows).astype(moments.factor.dtype),
+        truncated=none_if_zero(as_array(remainder.clamp_min(0.0))),
+    )
 
 
 def merge_classes(

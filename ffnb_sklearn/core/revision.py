@@ -14,7 +14,14 @@ from .learning import add_task, task_features
 from .likeness import LeftOutLikeness, change_weights, pooled_likeness
 from .linalg import ENERGY_ROUNDING
 from .model import Model, Task
-from .moments import ClassMoments, LostDigitsError, merge, merge_classes, subtract
+from .moments import (
+    ClassMoments,
+    LostDigitsError,
+    merge,
+    merge_classes,
+    subtract,
+    subtract_truncated,
+)
 
 
 def forget_classes(model: Model, gone: Sequence[int]) -> Model:
@@ -104,16 +111,20 @@ def subtract_samples(
     The classes lose their left-out likeness, because any of its values may follow from a lost
     sample.
     """
-    blank = replace(model, moments=(), chosen_from=(), earlier=None)
+    is_exact = model.settings.rank is None
+    # The moments of the samples themselves are exact.
+    settings = replace(model.settings, rank=None)
+    blank = replace(model, settings=settings, moments=(), chosen_from=(), earlier=None)
     removed_moments = add_task((), blank, task, partial(task_features, blank.features, task))
     moments = list(model.moments)
     gone = []
     rounded = []
     for number, removed in zip(numbers, removed_moments, strict=True):
-        if moments[number].residual.any() or removed.residual.any():
-            raise ValueError("the scatter of the class is not stored exactly")
         try:
-            remaining = subtract(moments[number], removed, device=task.classes.device)
+            if is_exact:
+                remaining = subtract(moments[number], removed, device=task.classes.device)
+            else:
+                remaining = subtract_truncated(moments[number], removed, device=task.classes.device)
         except LostDigitsError:
             rounded.append(number)
             continue
@@ -121,7 +132,7 @@ def subtract_samples(
             gone.append(number)
         else:
             moments[number] = remaining
-    if not rounded:
+    if is_exact and not rounded:
         rounded = _rounded_classes(moments, numbers, gone)
     left_out = list(_left_out_with_weights(model, _class_weights(moments)))
     for number in numbers:

@@ -12,10 +12,21 @@ import numpy as np
 from .device import Array
 from .moments import ClassMoments
 
-__all__ = ["AffineMap", "draw_deviations", "fit_affine_map"]
+__all__ = [
+    "AffineMap",
+    "covariance_of_inputs",
+    "draw_deviations",
+    "draw_white_rows",
+    "fit_affine_map",
+    "with_covariance",
+]
 
 # Ridges of the map, relative to the mean squared singular value of the old rows.
 _RIDGES = np.logspace(-6.0, 2.0, 33)
+
+# Variance that lets a singular covariance have a root, relative to the mean variance, and at least.
+_JITTER = 1e-12
+_LEAST_VARIANCE = 1e-280
 
 
 def draw_deviations(
@@ -31,6 +42,36 @@ def draw_deviations(
     across = rng.standard_normal((n_rows, n_inputs)) * spreads
     deviations: Array = (along_axes + across) / np.sqrt(moments.weight)
     return deviations
+
+
+def covariance_of_inputs(moments: ClassMoments, n_inputs: int) -> Array:
+    """Return the covariance of a class in the inputs, the first features."""
+    axes = moments.factor[:, :n_inputs].astype(np.float64)
+    scatter = axes.T @ axes
+    scatter[np.diag_indices(n_inputs)] += moments.residual[:n_inputs]
+    covariance: Array = scatter / moments.weight
+    return covariance
+
+
+def draw_white_rows(n_rows: int, n_columns: int, rng: np.random.Generator) -> Array:
+    """Draw rows whose mean is exactly 0, and whose covariance is exactly the identity.
+
+    There are more rows than columns.
+    """
+    draws = rng.standard_normal((n_rows, n_columns + 1))
+    # Columns that are orthogonal to the first have the mean 0.
+    draws[:, 0] = 1.0
+    rows: Array = np.sqrt(n_rows) * np.linalg.qr(draws).Q[:, 1:]
+    return rows
+
+
+def with_covariance(white_rows: Array, covariance: Array) -> Array:
+    """Return rows with a covariance, from `draw_white_rows`."""
+    # Singular covariances have a root too.
+    jitter = _JITTER * covariance.trace() / len(covariance)
+    root = np.linalg.cholesky(covariance + max(jitter, _LEAST_VARIANCE) * np.eye(len(covariance)))
+    rows: Array = white_rows @ root.T
+    return rows
 
 
 @dataclass(frozen=True)
@@ -61,10 +102,10 @@ class AffineMap:
         mapped: Array = (mean - self.old_mean) @ self.weights + self.new_mean
         return mapped
 
-    def map_deviations(self, deviations: Array, rng: np.random.Generator) -> Array:
-        """Return deviations from a mean in the new space, with drawn errors of the map."""
-        draws = rng.standard_normal((len(deviations), len(self.errors)))
-        mapped: Array = deviations @ self.weights + draws @ self.errors
+    def map_covariance(self, covariance: Array) -> Array:
+        """Return a covariance in the new space, with that of the errors of the map."""
+        mapped: Array = self.weights.T @ covariance @ self.weights
+        mapped += self.errors.T @ self.errors
         return mapped
 
 

@@ -7,7 +7,14 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
 
 from ffnb_sklearn.core.moments import moments_of
-from ffnb_sklearn.core.transfer import _RIDGES, draw_deviations, fit_affine_map
+from ffnb_sklearn.core.transfer import (
+    _RIDGES,
+    covariance_of_inputs,
+    draw_deviations,
+    draw_white_rows,
+    fit_affine_map,
+    with_covariance,
+)
 
 COVARIANCE = np.array([[4.0, 1.0, 0.0], [1.0, 2.0, 0.5], [0.0, 0.5, 1.0]])
 
@@ -65,19 +72,35 @@ def test_an_exact_map_is_found_and_has_no_errors():
     affine_map = fit_affine_map(old, old @ weights + 7.0)
     rows = rng.standard_normal((10, 6))
     assert_allclose(affine_map.map_mean(rows), rows @ weights + 7.0, atol=1e-4)
-    deviations = affine_map.map_deviations(rows, np.random.default_rng(0))
-    assert_allclose(deviations, rows @ weights, atol=1e-3)
+    covariance = affine_map.map_covariance(np.eye(6))
+    assert_allclose(covariance, weights.T @ weights, atol=1e-3)
     assert affine_map.explained_variance == pytest.approx(1.0, abs=1e-6)
 
 
-def test_errors_of_the_map_are_added_to_deviations():
+def test_errors_of_the_map_are_added_to_covariances():
     rng = np.random.default_rng(0)
-    old = rng.standard_normal((400, 3))
-    noise = rng.multivariate_normal(np.zeros(3), COVARIANCE, 400)
+    old = rng.standard_normal((2000, 3))
+    noise = rng.multivariate_normal(np.zeros(3), COVARIANCE, 2000)
     affine_map = fit_affine_map(old, noise)
-    drawn = affine_map.map_deviations(np.zeros((50_000, 3)), np.random.default_rng(0))
-    assert_allclose(np.cov(drawn.T), COVARIANCE, atol=0.6)
+    assert_allclose(affine_map.map_covariance(np.zeros((3, 3))), COVARIANCE, atol=0.3)
     assert affine_map.explained_variance < 0.05
+
+
+@pytest.mark.parametrize("vector", [None, [1.0, 2.0, 0.0], [0.0, 0.0, 0.0]])
+def test_rows_of_a_covariance_have_exactly_this_covariance(vector):
+    covariance = COVARIANCE if vector is None else np.outer(vector, vector)
+    white_rows = draw_white_rows(7, 3, np.random.default_rng(0))
+    rows = with_covariance(white_rows, covariance)
+    assert_allclose(rows.mean(axis=0), 0.0, atol=1e-12)
+    assert_allclose(rows.T @ rows / 7, covariance, atol=1e-11)
+
+
+@pytest.mark.parametrize("rank", [None, 1])
+def test_the_covariance_of_the_inputs_is_that_of_the_class(rank):
+    moments, _ = class_moments(rank)
+    expected = moments.scatter() / moments.weight
+    assert_allclose(covariance_of_inputs(moments, 3), expected, atol=1e-12)
+    assert_allclose(covariance_of_inputs(moments, 2), expected[:2, :2], atol=1e-12)
 
 
 @pytest.mark.parametrize("constant", ["old", "new"])
