@@ -104,7 +104,7 @@ class FFNBClassifier(BaseDiscriminantClassifier):
     random_state : int, RandomState instance or None, default=None
         Seed of all random numbers. Two models can be merged only if their seeds are equal.
     verbose : bool or int, default=False
-        Whether to print a line for every task.
+        Whether to print a line for every task, and up to ten lines for its epochs.
 
     Attributes
     ----------
@@ -414,8 +414,8 @@ class FFNBClassifier(BaseDiscriminantClassifier):
         Returns
         -------
         ForgettingBound
-            Its attributes `bound` and `drift` are squared Frobenius norms, summed over the samples;
-            `layers` has their terms in each layer.
+            Its attributes `bound`, `tight_bound` and `drift` are squared Frobenius norms, summed
+            over the samples; `layers` has their terms in each layer.
 
         Raises
         ------
@@ -424,7 +424,7 @@ class FFNBClassifier(BaseDiscriminantClassifier):
             were merged or classes forgotten since, or with ``Bands(batch_norm=True)``.
         """
         state = self._learned_state()
-        samples = self._samples(state, X_previous)
+        samples = self._samples(state, X_previous, "X_previous")
         return bound.forgetting_bound(state, samples.double())
 
     null_space_dims_ = learned_attribute(lambda state: list(state.model.trained.null_space_dims))
