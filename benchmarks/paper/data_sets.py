@@ -69,10 +69,10 @@ class DataSet:
 
     `prefix` begins the names of its tables. Each task brings `classes_per_task` classes, and the
     paper has a figure after each report of `classes_per_report` classes. `parameters` are printed
-    or chosen for all tables; `as_published` has the others. Algorithm 2 has `epochs` per task.
-    `split` has printed figures, other splits are reported as a mean. Streams of images have the
-    rows of `file`, or of the file of the command line, and learn the first `rows_per_class` of each
-    class.
+    or chosen for all tables; `ABSOLUTE` and `as_published` have the others. Algorithm 2 has
+    `epochs` per task. `split` has printed figures, other splits are reported as a mean. Streams of
+    images have the rows of `file`, or of the file of the command line, and learn the first
+    `rows_per_class` of each class.
     """
 
     name: str
@@ -146,7 +146,7 @@ FPHA = DataSet(
 )
 # The printed sizes are those of a stream of one class per task, with a figure every five tasks.
 FPHA_BY_CLASS = replace(FPHA, prefix="fpha1", title="FPHA, class by class", classes_per_task=1)
-# The paper prints neither p nor a ridge here. These rows keep both ridges of `as_published`, but
+# The paper prints neither p nor a ridge here. These rows keep both ridges of `ABSOLUTE`, but
 # not its p=0.99 and rank=None.
 CIFAR_PARAMETERS = {
     "rank": "auto",

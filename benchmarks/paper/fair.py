@@ -26,7 +26,7 @@ from benchmarks.paper.printed import ACCURACIES, CIFAR_ACCURACIES, SIZES
 from benchmarks.paper.report import csv_line, settings, spread
 from benchmarks.paper.tables import CLOSED, IDA, NO_LAYER, TRAINED, Row
 
-# Absolute ridges, one decade apart, around those of `as_published`: gamma 1 and epsilon 0.01.
+# Absolute ridges, one decade apart, around those of `ABSOLUTE`: gamma 1 and epsilon 0.01.
 RIDGES = {
     "bands__gamma": (0.01, 0.1, 1.0, 10.0, 100.0),
     "epsilon": (0.0001, 0.001, 0.01, 0.1, 1.0),

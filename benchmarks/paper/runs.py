@@ -17,6 +17,7 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, clone
 
 from benchmarks.lib.data import read_arrays, test_masks
+from benchmarks.lib.published import ABSOLUTE, published_in_absolute_units
 from benchmarks.lib.report import read_records
 from benchmarks.paper.data_sets import DEEP_P, held_out, load_splits, thin
 from benchmarks.paper.end_to_end import build_end_to_end, load_nodes
@@ -228,7 +229,7 @@ class Runner:
         if row.held_out:
             split += ", held-out training rows"
         # With its options of the bands by name.
-        published = FFNBClassifier.as_published(bands__max_epochs=250).get_params()
+        published = published_in_absolute_units(bands__max_epochs=250).get_params()
         given = sorted(parameters_of(row, mode, self.plan.quick).items())
         changes = ", ".join(f"{k}={value!r}" for k, value in given if value != published[k])
         return stream, features, str(row.pretraining), row.model, changes, split, str(seed)
@@ -251,7 +252,7 @@ def parameters_of(row, mode, quick=False):
         return {}
     epochs = 0 if mode == CLOSED else row.epochs or row.data_set.epochs
     epochs = min(epochs, QUICK_EPOCHS) if quick else epochs
-    return {**row.data_set.parameters, **row.parameters, "bands__max_epochs": epochs}
+    return {**ABSOLUTE, **row.data_set.parameters, **row.parameters, "bands__max_epochs": epochs}
 
 
 def build_model(row, mode, *, seed, device="cpu", quick=False):

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler
 
 from ffnb_sklearn import Bands, FFNBClassifier
 from ffnb_sklearn.core.bands.tuning.descent import MomentumSteps
@@ -18,6 +19,9 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 SETTINGS = {"p": 20, "bands__gamma": 1.0, "epsilon": 0.1}
+
+# The printed equations take all values as they are.
+ABSOLUTE = {"units": "absolute", "bands__learning_rate": 0.01}
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +38,7 @@ def as_printed(settings):
 
 
 def published(**parameters):
-    return FFNBClassifier.as_published(**{"random_state": 0, **SETTINGS, **parameters})
+    return FFNBClassifier.as_published(**{"random_state": 0, **ABSOLUTE, **SETTINGS, **parameters})
 
 
 def tasks_of(X, y, size):
@@ -165,6 +169,51 @@ def test_every_other_reading_of_the_printed_text_gives_other_scores(digits, name
 
     # Axes beyond the rank are rounding, so their effect differs from machine to machine.
     assert np.abs(model.decision_function(X_test) - dense.scores(X_test)).max() > 0.1
+
+
+# ---- the defaults
+
+
+SCALES = ("raw", "/ 16", "standardised")
+
+
+def on_scale(scale, X, X_test):
+    if scale == "standardised":
+        scaler = StandardScaler().fit(X)
+        return scaler.transform(X), scaler.transform(X_test)
+    factor = 16.0 if scale == "raw" else 1.0
+    return factor * X, factor * X_test
+
+
+def accuracy(X, y, X_test, y_test, **parameters):
+    model = FFNBClassifier.as_published(random_state=0, **parameters)
+    for label in np.unique(y):
+        model.partial_fit(X[y == label], y[y == label])
+    return model.score(X_test, y_test)
+
+
+def test_algorithm_2_keeps_the_accuracy_of_its_closed_form_on_any_scale(digits):
+    X, y, X_test, y_test = digits
+    few = y < 7
+    seen = y_test < 7
+    trained = []
+    for scale in SCALES:
+        rows, test_rows = on_scale(scale, X[few], X_test[seen])
+        data = rows, y[few], test_rows, y_test[seen]
+        closed = accuracy(*data, bands__max_epochs=0)
+        trained.append(accuracy(*data, bands__max_epochs=60))
+        assert trained[-1] >= closed - 0.02
+    assert max(trained) - min(trained) <= 0.03
+
+
+def test_the_default_closed_form_does_not_depend_on_the_unit(digits):
+    X, y, X_test, _ = digits
+    scores = []
+    for unit in (1.0, 16.0, 1e-6):
+        model = FFNBClassifier.as_published(random_state=0, bands__max_epochs=0)
+        scores.append(model.fit(unit * X, y).decision_function(unit * X_test))
+    assert_allclose(scores[1], scores[0], atol=1e-8)
+    assert_allclose(scores[2], scores[0], atol=1e-8)
 
 
 # ---- an ordinary estimator

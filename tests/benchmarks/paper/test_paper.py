@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from benchmarks.lib.published import ABSOLUTE
 from benchmarks.paper import ladder, paper, printed, report
 from benchmarks.paper.data_sets import CIFAR, FPHA, FPHA_BY_CLASS, SBU, load_splits
 from benchmarks.paper.runs import IDLE, PairsOfInputs, Plan, Runner, build_model
@@ -102,7 +103,7 @@ def test_every_row_builds_its_model_from_as_published():
                 assert row.parameters == NO_LAYER
                 assert model.epsilon == row.data_set.parameters["epsilon"]
             elif row.model == "paper":
-                given = {**row.data_set.parameters, **row.parameters}
+                given = {**ABSOLUTE, **row.data_set.parameters, **row.parameters}
                 expected = FFNBClassifier.as_published(**given, random_state=0, device="cpu")
                 epochs = row.epochs or row.data_set.epochs
                 expected.set_params(bands__max_epochs=0 if mode == CLOSED else epochs)
