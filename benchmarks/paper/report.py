@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.lib.published import ABSOLUTE
 from benchmarks.paper.data_sets import BASE_CLASSES, FEATURES, PRETRAINING
 from benchmarks.paper.printed import (
     CIFAR_AVERAGES,
@@ -49,8 +48,7 @@ def _run_lines(rows, plan):
 def settings(data_set):
     """Describe the model of a data set."""
     epochs = f"{data_set.epochs} epochs of Algorithm 2 per task where trained"
-    parameters = {**ABSOLUTE, **data_set.parameters}
-    return f"as_published({_listed(parameters)}), {epochs}"
+    return f"as_published({_listed(data_set.parameters)}), {epochs}"
 
 
 def _changes(row):

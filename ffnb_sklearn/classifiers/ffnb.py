@@ -254,11 +254,12 @@ class FFNBClassifier(BaseDiscriminantClassifier):
         relative to the features, so X may have any unit. ``units="absolute"`` reads all four values
         as they are; the tables of the paper are computed with ``p=0.99, epsilon=0.01,
         bands__gamma=1, bands__learning_rate=0.01`` in these units where they set no others. Such
-        values suit the scale of one data set: on raw digits Algorithm 2 then loses 20 points of
-        accuracy.
+        values suit the scale of one data set: on raw digits Algorithm 2 then loses about 20 points
+        of accuracy. With the defaults it changes the accuracy by -2.0 to +0.7 points on digits,
+        raw, divided by 16 and standardised, where the three differ by at most 2.
 
-        *Time.* 250 epochs for each task take about 100 times as long as `FFNBClassifier`.
-        ``bands__max_epochs=0`` is the closed form, and ``verbose=True`` prints the progress. With
+        *Time.* On digits, 250 epochs for each class take 40 s, and the closed form
+        (``bands__max_epochs=0``) 0.2 s; ``verbose=True`` prints the progress. With
         one class per task, the descent sees samples of the new class alone, which it moves away
         from all others: its loss falls, and the accuracy does not rise unless old classes are
         represented in the new neurons too (``bands__old_statistics="gaussian"``, not the paper's).
