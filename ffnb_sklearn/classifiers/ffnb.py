@@ -15,7 +15,7 @@ from .._base.band_settings import (
     check_band_continuation,
     conditions_of_bands,
     warn_of_forgetting,
-    warn_of_idle_options,
+    warn_of_idle_parameters,
     warn_of_merge,
     warn_of_one_task,
     warn_without_loss,
@@ -456,15 +456,13 @@ class FFNBClassifier(BaseDiscriminantClassifier):
         tasks: list[Any] = [slice(None)]
         if self.classes_per_task is not None:
             tasks[:] = class_incremental_tasks(y, classes_per_task=self.classes_per_task)
-        # A single label is one task, whatever the parameters.
-        if len(tasks) == 1 and self.classes_per_task != 1:
+        if len(tasks) == 1:
             warn_of_one_task(self)
         return tasks
 
     def _warn_of_idle_parameters(self):
         """Warn of parameters that other parameters leave without effect."""
-        super()._warn_of_idle_parameters()
-        warn_of_idle_options(self)
+        warn_of_idle_parameters(self)
 
     def _needs_dense_inputs(self):
         """Return whether wide sparse samples are projected onto dense columns: bands need them."""
