@@ -5,6 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
+
+# Generated tests have no limits of time: other work on the machine would fail them.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 # One thread per worker: pytest-xdist already fills the cores.
 torch.set_num_threads(1)

@@ -83,14 +83,14 @@ def sample_partitions(draw):
 
 @exact
 @given(tasks=task_orders())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_any_order_and_partition_of_the_classes_gives_the_joint_fit(params, tasks):
     assert_same(learn(model(**params), tasks), model(**params).fit(X, Y))
 
 
 @exact
 @given(calls=sample_partitions())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_any_partition_of_the_samples_gives_the_joint_fit(params, calls):
     assert_same(learn(model(**params), calls), model(**params).fit(X, Y))
 
@@ -136,7 +136,7 @@ def test_a_class_in_several_calls_is_the_class_in_one(params, n_calls):
 
 @exact
 @given(calls=sample_partitions(), data=st.data())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_merging_is_associative_and_commutative_and_aligns_labels(params, calls, data):
     shards = [learn(model(**params), [call]) for call in calls]
     while len(shards) > 1:
@@ -162,7 +162,7 @@ def test_a_merged_model_learns_on_and_the_other_is_left_as_it_was():
     tasks=task_orders(),
     gone=st.sets(st.integers(0, N_CLASSES - 1), min_size=1, max_size=N_CLASSES - 2),
 )
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_to_forget_is_never_to_have_seen(params, tasks, gone):
     clf = learn(model(**params), tasks).forget(sorted(gone))
 

@@ -36,7 +36,7 @@ class IncrementalDiscriminantAnalysis(BaseDiscriminantClassifier):
     shrinkage : float or "auto", default="auto"
         Share in [0, 1] of the pooled covariance in the covariance of a class: 0 for quadratic, 1
         for linear discriminant analysis. "auto" is the intensity of Ledoit and Wolf [1]_ within
-        limits.
+        limits. With ``classifier="ova"`` novelty scores alone read another value than 0.
     epsilon : float or "auto", default="auto"
         Positive ridge, relative to the mean variance within classes. "auto" follows the shrinkage;
         it is 0.3 with ``classifier="ova"``, and 0.7 with ``shrinkage=0``.

@@ -73,6 +73,7 @@ class FFNBClassifier(BaseDiscriminantClassifier):
     shrinkage : float or "auto", default="auto"
         Share in [0, 1] of the pooled covariance in the covariance of a class: 0 as in [1]_, 1 for
         linear discriminant analysis. "auto" is the intensity of Ledoit and Wolf [2]_ within limits.
+        With ``classifier="ova"`` novelty scores alone read another value than 0, and `covariance`.
     epsilon : float or "auto", default="auto"
         Positive ridge, relative to the mean variance within classes. "auto" follows the shrinkage;
         it is 0.3 with ``classifier="ova"``, and 0.7 with ``shrinkage=0``.
@@ -456,7 +457,8 @@ class FFNBClassifier(BaseDiscriminantClassifier):
         tasks: list[Any] = [slice(None)]
         if self.classes_per_task is not None:
             tasks[:] = class_incremental_tasks(y, classes_per_task=self.classes_per_task)
-        if len(tasks) == 1:
+        # A single label is one task, whatever the parameters.
+        if len(tasks) == 1 and self.classes_per_task != 1:
             warn_of_one_task(self)
         return tasks
 

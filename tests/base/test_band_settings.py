@@ -146,6 +146,12 @@ def test_options_that_other_options_leave_without_effect(parameters, idle, reaso
     assert caught[0].filename == __file__
 
 
+@pytest.mark.parametrize("p", [0.5, 2])
+def test_a_single_label_is_one_task_without_a_warning(p):
+    few = np.zeros(len(X), dtype=int)
+    small(p=p).fit(X, few)
+
+
 def test_batch_normalisation_reads_the_size_of_a_batch():
     small(bands__batch_norm=True, bands__batch_size=7).fit(X, CODES)
 

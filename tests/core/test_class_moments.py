@@ -7,7 +7,7 @@ from operator import mul
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -275,7 +275,6 @@ def test_a_small_scatter_far_from_the_origin_is_kept():
     assert_allclose(moments(X).scatter(), dense(X, np.ones(4))[2], rtol=1e-4, atol=1e-4)
 
 
-@settings(deadline=None)
 @given(
     d=st.integers(1, 6),
     sizes=st.lists(st.integers(1, 9), min_size=2, max_size=5),
