@@ -44,6 +44,7 @@ _LARGEST = {
     "ngram_range": 16,
     "resize": 1 << 12,
     "sample_steps": 1 << 10,
+    "thresholds": 1 << 16,
     # The number of columns that `PolynomialFeatures` allocates.
     "_n_out_full": _MOST_FEATURES,
 }

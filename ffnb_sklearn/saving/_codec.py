@@ -10,7 +10,8 @@ single key, the kind of the value:
 - `dtype`: the name of a type of numbers;
 - `generator`: the `words`, `position`, `has_normal` and `normal` of a Mersenne Twister;
 - `drawn_band`: the `n_neurons`, `n_inputs`, `mirrored` and `seed` that draw a shared band;
-- `skops`: a list of the name of a class and an array, the bytes of an estimator.
+- `skops`: a list of the name of a class, an array, which is the bytes of an estimator, and the
+  estimators of this package inside it, for which the bytes have placeholders.
 """
 
 from collections.abc import Mapping
@@ -259,11 +260,12 @@ class Writer(_Walk):
         return name
 
     def _write_foreign(self, estimator):
-        """Return the name of the class of another estimator, and the reference to its bytes."""
-        data = write_foreign(estimator, self.path)
+        """Return the class name of another estimator, its bytes, and our estimators inside it."""
+        name = type(estimator).__name__
+        data, inside = write_foreign(estimator, self.path)
         self.types |= _types_beyond_skops(data)
         array = np.frombuffer(data, np.uint8)
-        return [type(estimator).__name__, self._write_array(array)]
+        return [name, self._write_array(array), self._visit(f".{name}", self.write, inside)]
 
 
 def _types_beyond_skops(data):
@@ -335,11 +337,12 @@ class Reader(_Walk):
         self._budget.spend(n_bytes, f"{n_neurons} shared neurons over {n_inputs} inputs")
         return draw_shared_band(n_neurons, n_inputs, mirrored=mirrored, seed=seed)
 
-    def _read_foreign(self, name, content):
-        """Return an estimator of another package from the reference to its bytes."""
+    def _read_foreign(self, name, content, inside):
+        """Return an estimator of another package from its bytes and our estimators in it."""
         data = self.read(content).tobytes()
         spend_on_skops(self._budget, data)
-        return read_foreign(data, self.path, name, self._trusted)
+        inside = self._visit(f".{name:.40}", self.read, _check_list(inside))
+        return read_foreign(data, inside, self.path, name, self._trusted)
 
     def _read_record(self, names, content):
         """Return a dataclass whose fields have their declared types."""

@@ -46,7 +46,8 @@ def save(estimator: Estimator, path: str | os.PathLike[str] | IO[bytes]) -> None
         `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`,
         `Normalizer`, `HashingVectorizer`, `FeatureHasher` and `FrozenEstimator`; or a `Pipeline` or
         `ContinualPipeline` of these. If skops is installed, any other estimator of scikit-learn
-        too. The estimator may be fitted or unfitted, and is not changed.
+        too, such as a `GridSearchCV` around these. The estimator may be fitted or unfitted, and is
+        not changed.
     path : str, path or binary file object
         File to write. An existing file is replaced. A file object needs the method `write`, and
         gets all bytes in one call.

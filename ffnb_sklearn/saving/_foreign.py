@@ -1,39 +1,67 @@
 """Estimators of other packages, stored with skops, which checks types before it creates objects.
 
 skops stores an estimator as JSON and arrays, and names the type of each object. Loading only
-creates objects of types that skops, the list below or the caller of `load` trusts.
+creates objects of types that skops, `_trusted` or the caller of `load` trusts. Estimators of this
+package inside such an estimator are stored beside these bytes, which have placeholders for them.
 """
 
 import io
 import zipfile
+from functools import cache
 
 from sklearn.base import BaseEstimator
+from sklearn.metrics import get_scorer, get_scorer_names
 
 from ..backbones import TorchFeatureExtractor
 from ..backbones._network import is_state
 from ._checks import check_parameters, is_path
 from ._container import ModelFileError
 from ._parts import nested_estimators
+from ._placeholders import PLACEHOLDER, placeholders_become, with_placeholders
 
 __all__ = ["read_foreign", "write_foreign"]
 
-# Trusted types beyond those of skops.
+# Trusted types beyond those of skops, and beyond the functions of scorers.
 _TRUSTED = {
+    PLACEHOLDER,
     "numpy.dtype",
     "numpy.number",
     "scipy.sparse._csc.csc_array",
     "scipy.sparse._csc.csc_matrix",
     "scipy.sparse._csr.csr_array",
     "scipy.sparse._csr.csr_matrix",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.calibration._TemperatureScaling",
     "sklearn.compose._column_transformer.make_column_selector",
     "sklearn.feature_selection._univariate_selection.chi2",
     "sklearn.feature_selection._univariate_selection.f_classif",
     "sklearn.impute._iterative.IterativeImputer",
     "sklearn.impute._iterative._ImputerTriplet",
+    "sklearn.metrics._scorer._CurveScorer",
+    "sklearn.metrics._scorer._MultimetricScorer",
+    "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn.metrics._scorer._Scorer",
+    "sklearn.model_selection._split.KFold",
+    "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.multiclass._ConstantPredictor",
+    "sklearn.utils._bunch.Bunch",
+    "sklearn.utils._metadata_requests.MetadataRequest",
+    "sklearn.utils._metadata_requests.MethodMetadataRequest",
 }
 
 # Arguments that open files or start processes. No dictionary of arguments in a file may set them.
 _FORBIDDEN_ARGUMENTS = {"input", "memory", "n_jobs"}
+
+
+@cache
+def _trusted():
+    """Return the trusted types beyond those of skops, with the functions of scorers."""
+    names = set(_TRUSTED)
+    for scorer_name in get_scorer_names():
+        function = get_scorer(scorer_name)._score_func
+        names.add(f"{function.__module__}.{function.__name__}")
+    return names
 
 
 def _import_skops(path, name):
@@ -49,29 +77,38 @@ def _import_skops(path, name):
 
 
 def write_foreign(estimator, path):
-    """Return the bytes of an estimator of another package; `path` leads to it, for messages."""
+    """Return the bytes of an estimator of another package, and our estimators inside it.
+
+    `path` leads to the estimator, for messages.
+    """
     name = type(estimator).__name__
     skops = _import_skops(path, name)
     try:
-        data = skops.dumps(estimator)
+        substitute, inside = with_placeholders(estimator)
+        data = skops.dumps(substitute)
         # Some values, such as a function without a name, fail only when they are loaded.
-        loaded = skops.loads(data, trusted=skops.get_untrusted_types(data=data))
+        with placeholders_become(inside):
+            loaded = skops.loads(data, trusted=skops.get_untrusted_types(data=data))
     except Exception as error:
         raise TypeError(
             f"{path} cannot be saved: skops cannot store this {name}: {error}"
         ) from error
-    _check_nested_estimators(loaded)
-    return data
+    _check_nested_estimators(loaded, inside)
+    return data, inside
 
 
-def read_foreign(data, path, name, trusted):
-    """Return an estimator of another package from its bytes; `path` leads to it, for messages."""
+def read_foreign(data, inside, path, name, trusted):
+    """Return an estimator of another package from its bytes and our estimators inside it.
+
+    `path` leads to the estimator, for messages.
+    """
     skops = _import_skops(path, name)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for info in archive.infolist():
             if info.compress_type != zipfile.ZIP_STORED:
                 raise ValueError("the bytes of skops must be uncompressed")
-    untrusted = set(skops.get_untrusted_types(data=data)) - _TRUSTED - trusted
+    trusted = trusted | _trusted()
+    untrusted = set(skops.get_untrusted_types(data=data)) - trusted
     if untrusted:
         names = sorted(untrusted)
         raise ModelFileError(
@@ -79,16 +116,20 @@ def read_foreign(data, path, name, trusted):
             f"load(path, trusted={names!r:.500}) if you trust these types and the author of the "
             "file."
         )
-    estimator = skops.loads(data, trusted=sorted(_TRUSTED | trusted))
+    with placeholders_become(inside):
+        estimator = skops.loads(data, trusted=sorted(trusted))
     if not isinstance(estimator, BaseEstimator):
         raise ValueError("skops must hold an estimator")
-    _check_nested_estimators(estimator)
+    _check_nested_estimators(estimator, inside)
     return estimator
 
 
-def _check_nested_estimators(estimator):
-    """Raise `ValueError` unless a file may hold an estimator and all estimators inside it."""
-    for nested in nested_estimators(estimator):
+def _check_nested_estimators(estimator, inside):
+    """Raise `ValueError` unless a file may hold an estimator and all other estimators in it.
+
+    Our estimators `inside` have other checks, when they are read.
+    """
+    for nested in nested_estimators(estimator, closed=inside):
         _check_names(nested)
         check_parameters(nested)
         _check_arguments(nested)

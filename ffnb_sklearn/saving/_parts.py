@@ -1,7 +1,11 @@
 """The estimators inside an estimator: steps and fitted attributes, on all levels."""
 
+from types import ModuleType
+
 import numpy as np
 from sklearn.base import BaseEstimator
+
+from ._schema import RECORDS
 
 __all__ = ["nested_estimators"]
 
@@ -14,15 +18,18 @@ _MOST_LEVELS = 8
 _MOST_OBJECTS = 1 << 20
 
 # Types of objects that hold no estimators.
-_PLAIN = str | bytes | bool | int | float | complex | np.generic | None
+_PLAIN = str | bytes | bool | int | float | complex | np.generic | type | ModuleType | None
+_RECORDS = tuple(names.python_class for names in RECORDS.values())
 
 
-def nested_estimators(estimator):
+def nested_estimators(estimator, *, closed=()):
     """Yield an estimator and all estimators in its attributes, in each place where they occur.
 
-    The attributes themselves are read, because a file chooses what `get_params` returns. Raise
-    `ValueError` if estimators are nested too deeply or too often.
+    The attributes themselves are read, because a file chooses what `get_params` returns. `closed`
+    estimators and the estimators inside them are left out. Raise `ValueError` if estimators are
+    nested too deeply or too often.
     """
+    closed_ids = {id(one) for one in closed}
     open_values = [(estimator, 0)]
     n_objects = 0
     # The members of each object are listed once, because a short file can repeat a long list often.
@@ -32,6 +39,8 @@ def nested_estimators(estimator):
         n_objects += 1
         if n_objects > _MOST_OBJECTS:
             raise ValueError(f"estimators must hold at most {_MOST_OBJECTS} objects in a file")
+        if id(value) in closed_ids:
+            continue
         if isinstance(value, BaseEstimator):
             level += 1
             if level > _MOST_LEVELS:
@@ -51,9 +60,9 @@ def _open_members(value):
 
 
 def _members(value):
-    """Return the objects that an estimator, a container or an array of objects holds directly."""
-    if isinstance(value, BaseEstimator):
-        return vars(value).values()
+    """Return the objects that an object, a container or an array of objects holds directly."""
+    if isinstance(value, _RECORDS):
+        return ()
     if isinstance(value, dict):
         return [*value.keys(), *value.values()]
     if isinstance(value, list | tuple | set | frozenset):
@@ -61,4 +70,5 @@ def _members(value):
     if isinstance(value, np.ndarray) and value.dtype == object:
         # A masked array holds objects behind its mask too.
         return np.asarray(value).flat
-    return ()
+    # Some objects of scikit-learn that are no estimators hold estimators, such as scorers.
+    return getattr(value, "__dict__", {}).values()

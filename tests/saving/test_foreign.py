@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.calibration import _CalibratedClassifier
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA, TruncatedSVD
@@ -22,7 +23,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import AdditiveChi2Sampler, PolynomialCountSketch, RBFSampler
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LassoLars
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -186,7 +187,7 @@ def forged(estimator, change, tmp_path):
     pipe = make_continual_pipeline(estimator, classifier())
     content, arrays = opened(saved(pipe, tmp_path / "model.ffnb"))
     (_, step), *_ = (one["tuple"] for one in parameters_of(content)["steps"])
-    _, stored = step["skops"]
+    _, stored, _ = step["skops"]
     index = stored["array"]
     arrays[index] = np.frombuffer(change(arrays[index].tobytes()), np.uint8)
     return closed(content, arrays)
@@ -277,6 +278,10 @@ BROKEN = {
     "steps": (AdditiveChi2Sampler(sample_steps=10**9), "sample_steps of AdditiveChi2Sampler"),
     "bins": (KBinsDiscretizer(n_bins=10**9), "n_bins of KBinsDiscretizer"),
     "knots": (SplineTransformer(n_knots=10**9), "n_knots of SplineTransformer"),
+    "thresholds": (
+        TunedThresholdClassifierCV(KernelRidge(), thresholds=10**9),
+        "thresholds of TunedThreshold",
+    ),
     "hashes": (FeatureHasher(n_features=2**31 - 1), "n_features of FeatureHasher"),
     "hidden method": (
         hidden(CountVectorizer(input="filename"), _get_param_names=list),
@@ -308,6 +313,9 @@ HOLDERS = {
     "array": lambda one: hidden(BaggingRegressor(), estimators_=objects(one)),
     "dictionary": lambda one: hidden(BaggingRegressor(), named_estimators_={"a": one}),
     "private": lambda one: hidden(PCA(), _anything=(one,)),
+    "object": lambda one: hidden(
+        BaggingRegressor(), estimators_=[_CalibratedClassifier(one, [], classes=[0, 1])]
+    ),
 }
 
 
@@ -403,10 +411,11 @@ def test_a_trusted_extractor_in_a_step_names_no_path_and_no_code(attributes, mes
         load_bytes(content, tmp_path / "forged.ffnb", trusted=[EXTRACTOR, LINEAR])
 
 
-def test_a_trusted_extractor_in_a_step_is_kept_and_takes_no_texts(tmp_path):
+def test_an_extractor_in_a_step_is_kept_and_takes_no_texts(tmp_path):
     step = image_columns()
     save(step, tmp_path / "model.ffnb")
-    loaded = load(tmp_path / "model.ffnb", trusted=[EXTRACTOR, LINEAR])
+    factories = {"torch.nn.modules.linear:Linear": Linear}
+    loaded = load(tmp_path / "model.ffnb", factories=factories)
     assert_array_equal(loaded.transform(X), step.transform(X))
     for extractor in (loaded.transformers_[0][1], loaded.transformers[0][1]):
         with pytest.raises(ValueError, match=r"X\[0\] is a text"):

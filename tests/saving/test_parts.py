@@ -1,5 +1,7 @@
 """Every estimator in an estimator is found in its attributes, and a file nests them eight deep."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
@@ -37,6 +39,7 @@ PLACES = {
     "masked array": np.ma.MaskedArray(array_of(INNER), mask=[True]),
     "frozen": FrozenEstimator(INNER),
     "pipeline": Pipeline([("a", INNER)]),
+    "object": SimpleNamespace(a=[INNER]),
 }
 
 
