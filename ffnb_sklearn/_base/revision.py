@@ -81,8 +81,9 @@ def forget_samples(estimator, state, X, y, sample_weight):
         raise ValueError(
             "forget_samples cannot be exact: the samples of classes "
             f"{state.arrived[rounded].tolist()} lie so far from the other samples of their class, "
-            "in this call or in earlier calls, that only rounding errors of these would remain. "
-            "Forget these classes, and learn their other samples again."
+            "or have so much larger weights, in this call or in earlier calls, that only rounding "
+            "errors of these would remain. Forget these classes, and learn their other samples "
+            "again."
         )
     _warn_of_trace(state, labels)
     if state.model.left_out:

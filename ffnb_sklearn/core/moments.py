@@ -53,6 +53,10 @@ _LEAST_SPARE = 8
 SUBTRACTION_ROUNDING = 1e-10
 
 
+class LostDigitsError(ArithmeticError):
+    """Only rounding errors of the remaining samples would be left after a subtraction."""
+
+
 def weighted_mean(rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """Return the weighted mean of rows, of shape (d,).
 
@@ -588,7 +592,9 @@ def subtract(
     The errors of the result are relative to the energies before, which may be far larger: a bound
     on them is stored, and grows from call to call. Columns within the bound are constant.
 
-    Raise `ValueError` if samples of the class cannot have these moments, whatever the errors are.
+    Raise `ValueError` if samples of the class cannot have these moments, whatever the errors are,
+    and `LostDigitsError` if the weights of the other samples are rounding beside those of the
+    samples.
     """
     weight = moments.weight - removed.weight
     whole = _place(moments, device)
@@ -602,6 +608,9 @@ def subtract(
     blocks = [gone.rows]
     gap = whole.mean - gone.mean
     is_empty = weight <= least_weight
+    if is_empty and moments.errors is None and weight > SUM_ROUNDING * moments.weight:
+        # Without earlier subtractions, this weight is no rounding, but that of other samples.
+        raise LostDigitsError
     if is_empty:
         # If all samples go, this row must be zero.
         blocks.append(moments.weight**0.5 * gap[None])
@@ -645,8 +654,10 @@ def subtract(
         return None
     norm_share = removed.weight_norm / moments.weight_norm
     remaining_norm_share = 1.0 - norm_share**2
-    if remaining_norm_share <= 0.0:
+    if remaining_norm_share < -SUBTRACTION_ROUNDING:
         raise ValueError("the squared weights of the samples are larger than those of the class")
+    if remaining_norm_share <= SUM_ROUNDING:
+        raise LostDigitsError
     is_kept = energies > SUM_ROUNDING * trace
     kept_rows = (energies[is_kept].sqrt() * directions[:, is_kept]).T @ axes * spreads
     # A column in which no other sample differs would keep rounding.

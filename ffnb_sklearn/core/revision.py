@@ -14,7 +14,7 @@ from .learning import add_task, task_features
 from .likeness import LeftOutLikeness, change_weights, pooled_likeness
 from .linalg import ENERGY_ROUNDING
 from .model import Model, Task
-from .moments import ClassMoments, merge, merge_classes, subtract
+from .moments import ClassMoments, LostDigitsError, merge, merge_classes, subtract
 
 
 def forget_classes(model: Model, gone: Sequence[int]) -> Model:
@@ -108,15 +108,21 @@ def subtract_samples(
     removed_moments = add_task((), blank, task, partial(task_features, blank.features, task))
     moments = list(model.moments)
     gone = []
+    rounded = []
     for number, removed in zip(numbers, removed_moments, strict=True):
         if moments[number].residual.any() or removed.residual.any():
             raise ValueError("the scatter of the class is not stored exactly")
-        remaining = subtract(moments[number], removed, device=task.classes.device)
+        try:
+            remaining = subtract(moments[number], removed, device=task.classes.device)
+        except LostDigitsError:
+            rounded.append(number)
+            continue
         if remaining is None:
             gone.append(number)
         else:
             moments[number] = remaining
-    rounded = _rounded_classes(moments, numbers, gone)
+    if not rounded:
+        rounded = _rounded_classes(moments, numbers, gone)
     left_out = list(_left_out_with_weights(model, _class_weights(moments)))
     for number in numbers:
         if number < len(left_out):

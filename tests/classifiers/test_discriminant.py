@@ -243,6 +243,37 @@ def test_samples_beside_which_the_others_lose_their_digits_are_not_forgotten(col
     assert len(clf.forget_samples(np.vstack([of(0), outlier]), np.zeros(21)).classes_) == 7
 
 
+@pytest.mark.parametrize("span", [1e5, 1e8, 1e10, 1e12])
+def test_samples_beside_whose_weights_the_others_lose_their_digits_are_not_forgotten(span):
+    now = CODES < 2
+    rows, labels = X[now], CODES[now]
+    is_heavy = np.arange(40) % 20 < 10
+    weights = np.where(is_heavy, 1.0, 1.0 / span)
+    clf = exact(shared_band_size=0).fit(rows, labels, sample_weight=weights)
+    heavy = (rows[is_heavy], labels[is_heavy], weights[is_heavy])
+    if span > 1e5:
+        with unchanged(clf), pytest.raises(ValueError, match=r"classes \[0, 1\] .* larger weights"):
+            clf.forget_samples(*heavy)
+        return
+    clf.forget_samples(*heavy)
+    light = (rows[~is_heavy], labels[~is_heavy], weights[~is_heavy])
+    expected = exact(shared_band_size=0).fit(*light[:2], sample_weight=light[2])
+    assert_allclose(clf.class_counts_, expected.class_counts_, rtol=1e-9)
+    assert_allclose(clf.decision_function(X), expected.decision_function(X), rtol=1e-3, atol=1e-3)
+
+
+def test_fractional_weights_are_forgotten_until_nothing_is_left():
+    order = np.random.default_rng(3).permutation(300)
+    samples = np.random.default_rng(0).normal(size=(300, 2))
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 300)
+    labels = np.zeros(300, dtype=int)
+    clf = exact(shared_band_size=0).fit(samples, labels, sample_weight=weights)
+    for row in order:
+        clf.forget_samples(samples[[row]], labels[[row]], sample_weight=weights[[row]])
+    with pytest.raises(NotFittedError):
+        clf.predict(samples)
+
+
 def test_equal_samples_may_remain_of_the_only_class():
     clf = exact().fit([[1.0, 2.0], [1.0, 2.0], [5.0, 0.0]], [0, 0, 0])
     clf.forget_samples([[5.0, 0.0]], [0])

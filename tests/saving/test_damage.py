@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 from ffnb_sklearn import load, save
+from ffnb_sklearn.core.likeness import LeftOutLikeness
 from ffnb_sklearn.exceptions import ModelFileError
+from ffnb_sklearn.saving._codec import Writer
+from ffnb_sklearn.saving._schema import FORMAT
 from tests.campaigns.attack.models import DAMAGES, count_forged, damaged, flipped
 from tests.saving.model_files import (
     ESTIMATORS,
@@ -26,7 +29,7 @@ from tests.saving.model_files import (
     saved,
     signed,
 )
-from tests.separated_classes import learned
+from tests.separated_classes import X, learned
 
 # The files, seven kinds of damage, and these seeds are more than 300 damaged files.
 SEEDS = range(15)
@@ -194,6 +197,40 @@ def test_factor_in_bands_of_another_rank_is_refused(tmp_path):
     index = reduce(getitem, (*path, "tuple", 0, "array"), content)
     arrays[index] = arrays[index][1:]
     check_refused(closed(content, arrays), tmp_path / "model.ffnb")
+
+
+def with_former_moments(make):
+    """Return a model that keeps the former moments of its first class for its choice."""
+    model = learned(make(refresh=1.0), [4, 1])
+    return model.partial_fit(X[:2], [1, 1])
+
+
+# Changes of the former moments of all classes, None for those that have not changed.
+FORGED_CHOICES = {
+    "of fewer classes": lambda former: former[:1],
+    "of no class": lambda former: (None,) * 5,
+    "wider": lambda former: (replace(former[0], mean=np.append(former[0].mean, 0.0)), None),
+    "narrower axes": lambda former: (replace(former[0], factor=former[0].factor[:, 1:]), None),
+    "weightless": lambda former: (replace(former[0], weight=0.0), None),
+    "of infinite weight": lambda former: (replace(former[0], weight=np.inf), None),
+    "infinite": lambda former: (replace(former[0], mean=former[0].mean + np.inf), None),
+    "negative": lambda former: (replace(former[0], truncated=former[0].mean * 0.0 - 1.0), None),
+    "another record": lambda former: (LeftOutLikeness(), None),
+}
+
+
+@pytest.mark.parametrize("make", [classifier, discriminant])
+@pytest.mark.parametrize("change", FORGED_CHOICES)
+def test_forged_moments_of_the_choice_are_refused(make, change, tmp_path):
+    model = with_former_moments(make)
+    former = model._state.model.chosen_from
+    assert [each is None for each in former] == [False, True]
+    forged = replace(model._state.model, chosen_from=FORGED_CHOICES[change](former))
+    model._state = replace(model._state, model=forged)
+    # `save` would refuse the model.
+    writer = Writer()
+    content = {"format": FORMAT, "estimator": writer.write(model)}
+    check_refused(closed(content, writer.arrays), tmp_path / "model.ffnb")
 
 
 def test_bands_belong_to_the_classifier_with_bands_alone(tmp_path):
