@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from .device import Array, as_array, as_tensor
@@ -33,7 +34,7 @@ Rank = int | Literal["auto"] | None
 # there.
 _EXACT_UP_TO = 3
 
-# Share of the trace that the axes of rank "auto" hold.
+# Share of the trace that the axes of rank "auto" hold, over the columns of like units.
 _AUTO_SHARE = 0.95
 
 # Fewest axes of rank "auto": 64 for all classes lose 0.1 to 0.2 points on real tables.
@@ -91,13 +92,39 @@ def fewest_axes(max_rank: Rank) -> int | None:
     return max_rank
 
 
-def n_auto_axes(energies: Array, trace: float) -> int:
-    """Return the number of axes of rank "auto", given the energies of the longest axes."""
-    least = _AUTO_SHARE * trace
-    is_short = energies.cumsum() < least
+def n_auto_axes(axes: Array, energies: Array) -> int:
+    """Return the number of axes of rank "auto".
+
+    `axes` are the longest principal axes, longest first and of shape (k, d), and `energies` the
+    diagonal of the scatter. They hold a share of the trace over the columns of like units.
+    """
+    is_like = _has_like_unit(energies)
+    energies_of_axes = np.square(axes[:, is_like], dtype=np.float64).sum(axis=1)
+    least = _AUTO_SHARE * energies[is_like].sum()
+    is_short = energies_of_axes.cumsum() < least
     n_short = int(is_short.sum())
     n_axes = max(FEWEST_AXES, n_short + 1)
     return min(_MOST_AXES, n_axes)
+
+
+def _has_like_unit(energies: Array) -> npt.NDArray[np.bool_]:
+    """Return which columns count for the trace, given the diagonal of a scatter.
+
+    A column that holds the share of the trace of itself and of all smaller columns has a larger
+    unit than these. It would decide for them, so it does not count, and neither do larger columns.
+    The fewest axes suffice for as many such columns.
+    """
+    largest_first = np.argsort(-energies, kind="stable")
+    ordered = energies[largest_first]
+    traces = ordered[::-1].cumsum()[::-1]
+    holds_share = ordered >= _AUTO_SHARE * traces
+    (larger,) = np.nonzero(holds_share[:FEWEST_AXES])
+    n_larger = 0
+    if len(larger) and len(energies) > FEWEST_AXES:
+        n_larger = larger[-1] + 1
+    is_like = np.ones(len(energies), dtype=bool)
+    is_like[largest_first[:n_larger]] = False
+    return is_like
 
 
 def add_spare_axes(count: int | None) -> int | None:
@@ -199,7 +226,7 @@ class Scatter:
         self,
         max_rank: Rank = None,
         rounding: torch.Tensor | None = None,
-        truncated_trace: float = 0.0,
+        truncated: torch.Tensor | None = None,
         *,
         with_spare: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -221,8 +248,8 @@ class Scatter:
             whose entry on the diagonal of S is at most its rounding. Inputs may have unlike units,
             so no input decides for another; neurons have one unit, the norm of a sample, and are
             rounding together.
-        truncated_trace : float
-            Trace that earlier truncations removed; "auto" adds it to the trace of S.
+        truncated : Tensor of shape (d,) or None
+            Diagonal that earlier truncations removed; "auto" adds it to the diagonal of S.
         with_spare : bool
             Whether the sum grows later, so that F gets spare rows.
         """
@@ -236,15 +263,14 @@ class Scatter:
             return energies.new_empty((0, self.n_columns)), no_residual
         scatter = self._keep_columns(varies, energies)
         energies = torch.where(varies, energies, 0.0)
-        trace = float(energies.sum())
         count = _MOST_AXES if max_rank == "auto" else max_rank
         if with_spare:
             count = add_spare_axes(count)
         principal = scatter._longest_rows(count, energies)
         principal = _drop_rounding(principal, energies, rounding)
         if max_rank == "auto":
-            row_energies = as_array(principal.square().sum(1))
-            count = n_auto_axes(row_energies, trace + truncated_trace)
+            all_energies = energies if truncated is None else energies + truncated
+            count = n_auto_axes(as_array(principal), as_array(all_energies))
             if with_spare:
                 count = add_spare_axes(count)
         if count is None or len(principal) < count:
@@ -512,10 +538,8 @@ def n_axes_of_one_fit(moments: ClassMoments, max_rank: Rank) -> int:
         return moments.rank
     if max_rank != "auto":
         return fewest
-    factor = moments.factor
-    energies = np.einsum("ij,ij->i", factor, factor, dtype=np.float64)
-    trace = float(energies.sum() + moments.residual.sum())
-    return n_auto_axes(energies, trace)
+    energies = np.square(moments.factor, dtype=np.float64).sum(axis=0)
+    return n_auto_axes(moments.factor, energies + moments.residual)
 
 
 def keep_axes(moments: ClassMoments, count: int) -> ClassMoments:
@@ -567,13 +591,13 @@ def merge(
     sums = MomentSums(pairs)
     for each in parts:
         sums.add_set(_place(each, device))
-    truncated_trace = float(sum(each.residual.sum() for each in parts))
-    union = sums.moments(max_rank, truncated_trace, with_spare=with_spare)
-    residual = union.residual
-    errors = union.error_energies
+    truncated = np.zeros(len(parts[0].mean))
+    errors = np.zeros(len(parts[0].mean))
     for each in parts:
-        residual = residual + each.residual
-        errors = errors + each.error_energies
+        truncated += each.residual
+        errors += each.error_energies
+    union = sums.moments(max_rank, as_tensor(truncated, device=device), with_spare=with_spare)
+    residual = union.residual + truncated
     return replace(union, truncated=none_if_zero(residual), errors=none_if_zero(errors))
 
 
@@ -782,7 +806,11 @@ class MomentSums:
         self._mean = self._mean + share * gap
 
     def moments(
-        self, max_rank: Rank = None, truncated_trace: float = 0.0, *, with_spare: bool = False
+        self,
+        max_rank: Rank = None,
+        truncated: torch.Tensor | None = None,
+        *,
+        with_spare: bool = False,
     ) -> ClassMoments:
         """Return the moments of all samples added, at least one, by `Scatter.factor`."""
         weight = self._weight
@@ -792,11 +820,13 @@ class MomentSums:
         assert self._scatter is not None
         rounding = weight * self._lengths_of_rounding().square()
         factor, residual = self._scatter.factor(
-            max_rank, rounding, truncated_trace, with_spare=with_spare
+            max_rank, rounding, truncated, with_spare=with_spare
         )
         packed_factor, lost_energies = pack_factor(factor, max_rank)
-        truncated = none_if_zero(as_array(residual + lost_energies))
-        return ClassMoments(weight, self._weight_norm, as_array(mean), packed_factor, truncated)
+        residual_or_none = none_if_zero(as_array(residual + lost_energies))
+        return ClassMoments(
+            weight, self._weight_norm, as_array(mean), packed_factor, residual_or_none
+        )
 
     def _lengths_of_rounding(self) -> torch.Tensor:
         """Return the lengths of the rounding of each column, of shape (d,).

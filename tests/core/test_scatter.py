@@ -102,7 +102,21 @@ def test_neurons_are_rounding_together():
 def test_numbers_of_axes():
     assert [fewest_axes(rank) for rank in (None, 5, "auto")] == [None, 5, 64]
     assert [add_spare_axes(count) for count in (None, 4, 80)] == [None, 12, 100]
-    assert [n_auto_axes(np.ones(n), 100.0) for n in (10, 80, 100)] == [64, 81, 95]
+    n_axes = [n_auto_axes(np.eye(n, 100), np.ones(100)) for n in (10, 80, 100)]
+    assert n_axes == [64, 81, 95]
+
+
+@pytest.mark.parametrize("sizes", [[1e6], [1e6, 1e6], [1e9, 1e18]])
+def test_columns_of_unlike_units_do_not_decide_the_number_of_axes(sizes):
+    """Large columns held 95 % of the trace, so 64 axes were kept whatever the others had."""
+    rows = torch.as_tensor(np.random.default_rng(0).normal(size=(300, 100)))
+    factor, _ = Scatter(100).add([rows]).factor("auto")
+    scaled = rows.clone()
+    scaled[:, : len(sizes)] *= torch.tensor(sizes)
+    of_scaled, residual = Scatter(100).add([scaled]).factor("auto")
+    assert 80 < len(factor) < 96
+    assert len(factor) <= len(of_scaled) <= len(factor) + len(sizes)
+    assert (residual[len(sizes) :] > 0.0).all()
 
 
 def test_pairs_turn_by_the_logarithm_of_the_size_of_the_inputs():
