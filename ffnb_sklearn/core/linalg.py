@@ -182,6 +182,57 @@ class DiagonalPlusGram:
         solution.addmm_(inner.T, self._rows, alpha=-1.0)
         return solution.div_(self._root)
 
+    def singular_parts(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        r"""Return the singular value decomposition of rows M, of shape (K, d), in the metric of A.
+
+        The results are the singular values s, longest first, and functions B and axes C of shape
+        (k, d), for an orthogonal Q:
+
+        .. math:: M A^{-1} M^\top = Q \, \mathrm{diag}(s)^2 Q^\top , \quad
+                  M = Q \, \mathrm{diag}(s) C , \quad C = B A , \quad B A B^\top = I .
+
+        Unlike the eigenvalues of the product, a small value keeps its digits beside a large one.
+        """
+        whitened = self._whiten(rows)
+        basis, triangle = torch.linalg.qr(whitened.T)
+        _, roots, turned = torch.linalg.svd(triangle.T, full_matrices=False)
+        functions, axes = self._unwhiten(turned @ basis.T)
+        return roots, functions, axes
+
+    def _whiten(self, rows: torch.Tensor) -> torch.Tensor:
+        r"""Return rows X times N, for a matrix with :math:`N N^\top = A^{-1}`.
+
+        If R has fewer rows than columns, they are the residuals and the coefficients of a ridge
+        regression of the scaled X on the scaled R, side by side:
+
+        .. math:: X N = (X - Z R, Z) , \quad Z = X R^\top (I + R R^\top)^{-1} .
+        """
+        if self._rows is None:
+            whitened: torch.Tensor = torch.linalg.solve_triangular(
+                self._factor, rows.T, upper=False
+            )
+            return whitened.T
+        scaled = rows / self._root
+        products = self._rows @ scaled.T
+        coefficients = solve_in_place(self._factor, products).T
+        residuals = scaled - coefficients @ self._rows
+        return torch.cat([residuals, coefficients], dim=1)
+
+    def _unwhiten(self, whitened: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        r"""Return :math:`B = Y N^\top` for whitened rows Y, and C = BA, so that CN = Y."""
+        if self._rows is None:
+            functions = torch.linalg.solve_triangular(self._factor.T, whitened.T, upper=True)
+            return functions.T, whitened @ self._factor.T
+        n_columns = self._rows.shape[1]
+        residuals = whitened[:, :n_columns]
+        coefficients = whitened[:, n_columns:]
+        axes = residuals + coefficients @ self._rows
+        # The residuals alone are B up to rounding, which a sample far away would multiply.
+        gaps = coefficients - residuals @ self._rows.T
+        solved = solve_in_place(self._factor, gaps.T.contiguous()).T
+        functions = residuals + solved @ self._rows
+        return functions / self._root, axes * self._root
+
     def matrix(self) -> torch.Tensor:
         """Return A, of shape (d, d)."""
         if self._rows is None:

@@ -63,14 +63,15 @@ class InverseTotal:
     r"""The inverse of the covariance of all samples, :math:`T = W + M^\top M`.
 
     W is the covariance within the classes. M has the class means minus their centre, each times the
-    root of the share of its class, as rows. The eigenvectors a of :math:`H = M W^{-1} M^\top` with
-    eigenvalues h split a sample into coordinates t along the means and a remainder r:
+    root of the share of its class, as rows. The singular value decomposition of M in the metric of
+    W, with the singular values s, functions b and axes c, splits a sample into coordinates t along
+    the means and a remainder r:
 
-    .. math:: t = h^{-1/2} a^\top M W^{-1} x , \quad r = x - \sum t h^{-1/2} M^\top a , \quad
-              x^\top T^{-1} x = r^\top W^{-1} r + \sum \frac{t^2}{1 + h} .
+    .. math:: t = b^\top x , \quad r = x - \sum t c , \quad
+              x^\top T^{-1} x = r^\top W^{-1} r + \sum \frac{t^2}{1 + s^2} .
 
     No term is a difference of large numbers, even if the classes are far smaller than their
-    distances.
+    distances, or one of the distances is far larger than the others.
 
     Attributes
     ----------
@@ -79,7 +80,7 @@ class InverseTotal:
     functions, axes : ndarray of shape (K, d)
         Rows that give t, and the directions that belong to them.
     shrunk : ndarray of shape (K,)
-        1 / (1 + h).
+        1 / (1 + s^2).
     """
 
     within: InverseCovariance
@@ -95,19 +96,14 @@ class InverseTotal:
         deviations = gaussians.means - gaussians.centre()
         root_shares = shares.sqrt()
         m = deviations * root_shares[:, None]
-        solved = within.solve(m)
-        h = m @ solved.T
-        values, vectors = torch.linalg.eigh(h)
-        # Means that depend on each other, as centred means do, leave eigenvalues of rounding.
-        eps = torch.finfo(values.dtype).eps
-        rounding = len(values) * eps * values[-1]
-        varying = values > rounding
-        values = values[varying]
-        vectors = vectors[:, varying]
-        scaled_vectors = vectors / values.sqrt()
-        functions = scaled_vectors.T @ solved
-        axes = scaled_vectors.T @ m
-        shrunk = 1.0 / (1.0 + values)
+        roots, functions, axes = within.singular_parts(m)
+        # Means that depend on each other, as centred means do, leave singular values of rounding.
+        eps = torch.finfo(roots.dtype).eps
+        rounding = len(m) * eps * roots[0]
+        varying = roots > rounding
+        functions = functions[varying]
+        axes = axes[varying]
+        shrunk = 1.0 / (1.0 + roots[varying].square())
         return cls(
             within=InverseCovariance.from_covariance(within),
             functions=as_array(functions),

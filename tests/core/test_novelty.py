@@ -1,11 +1,15 @@
 """The distances of the novelty score against dense matrices, and for classes that are tight."""
 
+from types import SimpleNamespace
+
+import mpmath
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
 
 from ffnb_sklearn import IncrementalDiscriminantAnalysis
+from ffnb_sklearn.core.linalg import DiagonalPlusGram
 from ffnb_sklearn.core.novelty import InverseTotal
 from tests.core.heads.test_gaussians import classes, stacked
 
@@ -27,6 +31,47 @@ def test_the_total_covariance_is_that_of_dense_matrices():
     assert_allclose(total.lengths(torch.as_tensor(x)).numpy(), lengths, rtol=1e-12)
     diagonal = np.array([1.0, 0.2, 3.0])
     assert_allclose(total.trace_with(diagonal), np.trace(expected @ np.diag(diagonal)), rtol=1e-12)
+
+
+def exact_lengths(x, covariance, means, weights):
+    """Return the squared lengths of x in the total covariance, in 60 decimal digits."""
+    with mpmath.workdps(60):
+        shares = mpmath.matrix(weights.tolist()) / weights.sum()
+        means = mpmath.matrix(means.tolist())
+        total = mpmath.matrix(covariance.tolist())
+        centre = shares.T * means
+        for label in range(means.rows):
+            deviation = means[label, :] - centre
+            total += shares[label] * deviation.T * deviation
+        columns = [mpmath.matrix(row.tolist()) for row in x]
+        return np.array([float((one.T * mpmath.lu_solve(total, one))[0]) for one in columns])
+
+
+@pytest.mark.parametrize("n_rows", [3, 8])
+@pytest.mark.parametrize("separation", [1e2, 1e6, 1e8])
+@pytest.mark.parametrize("n_far", [1, 5])
+def test_lengths_keep_their_digits_beside_classes_far_away(n_rows, separation, n_far):
+    """A class at 1e8 erased the distances between the other classes."""
+    rng = np.random.default_rng(0)
+    means = rng.integers(-99, 99, size=(5, 4)) / 32.0
+    means[:n_far, 1] += separation * rng.integers(1, 9, size=n_far)
+    weights = np.array([1.0, 2.0, 1.0, 4.0, 8.0])
+    rows = rng.integers(-9, 9, size=(n_rows, 4)) / 8.0
+    diagonal = np.array([0.5, 1.0, 0.25, 2.0])
+    centre = weights @ means / weights.sum()
+    gaussians = SimpleNamespace(
+        weights=torch.as_tensor(weights),
+        means=torch.as_tensor(means),
+        centre=lambda: torch.as_tensor(centre),
+    )
+    within = DiagonalPlusGram(torch.as_tensor(diagonal), torch.as_tensor(rows), name="W")
+
+    total = InverseTotal.from_gaussians(gaussians, within)
+
+    x = means - centre + rng.integers(-9, 9, size=(5, 4)) / 8.0
+    covariance = np.diag(diagonal) + rows.T @ rows
+    expected = exact_lengths(x, covariance, means, weights)
+    assert_allclose(total.lengths(torch.as_tensor(x)), expected, rtol=1e-14 * separation)
 
 
 @pytest.mark.parametrize("shared_band_size", [0, "auto"])
