@@ -11,7 +11,12 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from ffnb_sklearn import Bands, IncrementalDiscriminantAnalysis, class_incremental_tasks
+from ffnb_sklearn import (
+    Bands,
+    FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
+    class_incremental_tasks,
+)
 from ffnb_sklearn.metrics import forgetting, forward_transfer
 from tests.public_cases.flowers import WEIGHTS, X, Y, exact, heads, small
 
@@ -279,6 +284,35 @@ def test_neurons_that_a_constant_column_hides_do_not_decide_what_is_new():
     for rows in (X, X + 20.0):
         found = model.score_samples(beside(rows, 1.7e18))
         assert np.corrcoef(found, plain.score_samples(rows))[0, 1] > 0.9
+
+
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
+@pytest.mark.parametrize("value", [1e3, 1.7e18])
+@pytest.mark.parametrize("p", [0.95, 2])
+@pytest.mark.parametrize("n_columns", [4, 400])
+def test_a_constant_column_takes_no_axis_of_the_past_from_trained_bands(value, p, n_columns):
+    """It owned the uncentred past: a share p kept its axis alone, and a warning blamed p."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(90, n_columns)) + 1.0
+    labels = np.arange(90) % 3
+    rows[:, :3] += 4.0 * np.eye(3)[labels]
+    tasks = [labels == 0, labels == 1, labels == 2]
+    plain = FFNBClassifier(p=p, random_state=0)
+    large = FFNBClassifier(p=p, random_state=0)
+    for is_new in tasks[:2]:
+        plain.partial_fit(rows[is_new], labels[is_new])
+        large.partial_fit(beside(rows, value)[is_new], labels[is_new])
+    assert large.null_space_dims_[1] == plain.null_space_dims_[1]
+    band = large._state.model.trained.layers.bands[1]
+    assert not band.weights[:, -1].any()
+    assert band.weights.any()
+    bound = large.forgetting_bound(beside(rows, value)[tasks[0]])
+    assert bound.drift <= bound.bound
+    if value == 1e3:
+        # The column counts as soon as it varies.
+        other = beside(rows, 2.0 * value)
+        large.partial_fit(other[tasks[2]], labels[tasks[2]])
+        assert large._state.model.trained.layers.bands[2].weights[:, -1].any()
 
 
 def test_a_constant_column_of_wide_sparse_rows_takes_nothing_from_the_others():

@@ -18,7 +18,7 @@ from ..model import Model, Task
 from .drafts import Draft, draft_bands
 from .layers import Band
 from .null_space import NullSpace
-from .old_classes import layer_past
+from .old_classes import constant_inputs, layer_past
 from .trained import trained_of
 from .tuning.finetune import finetune
 
@@ -185,10 +185,29 @@ def open_axes(model: Model, device: torch.device) -> list[NullSpace]:
     dims_of_newest_task = trained.null_space_dims[-1]
     null_spaces = []
     for layer, n_residual in enumerate(dims_of_newest_task):
-        past = layer_past(older_model, layer, device).principal
-        n_kept = past.width - n_residual
-        null_spaces.append(NullSpace(past, n_kept))
+        past = layer_past(older_model, layer, device)
+        closed = None
+        if layer == 0:
+            closed = _closed_inputs(model, device)
+        n_open = past.principal.width
+        if closed is not None:
+            past = past.without_columns(closed)
+            n_open -= int(closed.sum())
+        null_spaces.append(NullSpace(past.principal, n_open - n_residual, closed))
     return null_spaces
+
+
+def _closed_inputs(model: Model, device: torch.device) -> torch.Tensor | None:
+    """Return which inputs had not varied when the newest bands were drafted; None if all varied."""
+    trained = trained_of(model)
+    older_moments = model.moments[: -trained.n_newest]
+    if model.settings.units == "absolute" or not older_moments:
+        return None
+    row = model.moments[-1].mean[: trained.layers.n_inputs]
+    constant = constant_inputs(model.moments, row[None])
+    if constant is None:
+        return None
+    return torch.as_tensor(constant, device=device)
 
 
 def _energy_of_rows(band: Band) -> float:
@@ -225,6 +244,7 @@ def _energy_seen(band: Band, null_space: NullSpace, below: torch.Tensor) -> floa
     :math:`\|W\| (\|X_{residual}\| + \|X_k\| \|W_k\| / \|W\|)`.
     """
     norm = torch.linalg.vector_norm
+    below = null_space.without_closed(below)
     kept_axes = null_space.kept.T
     rows = as_tensor(band.weights, device=below.device)
     rows_in_kept_axes = rows @ kept_axes

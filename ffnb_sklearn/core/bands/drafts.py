@@ -15,7 +15,7 @@ from .batch_norm import BatchNorm
 from .codes import band_codes
 from .layers import Band
 from .null_space import EmptyNullSpaceWarning, NullSpace, null_space
-from .old_classes import append_band, layer_past
+from .old_classes import append_band, constant_inputs, layer_past
 from .past import PrincipalAxes
 from .rows import FittedRows, random_rows, regression_rows
 from .settings import BandSettings
@@ -54,7 +54,8 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
     """Draft bands for the new classes of a task in closed form [Eq. 1, 5-7], first layer first.
 
     In each layer: find the axes that the past leaves open, fit rows to the codes in these axes, and
-    append the new outputs to the inputs of the next layer.
+    append the new outputs to the inputs of the next layer. Inputs that have not varied yet, of any
+    size, contribute nothing, unless the units are those of the paper.
 
     Raise `ValueError` if `p` leaves no axis for new neurons in some layer, and warn with an
     `EmptyNullSpaceWarning` if the task's samples have only rounding in the axes that are left.
@@ -75,13 +76,30 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
             below = torch.cat([old_outputs, new_outputs], dim=1)
             # The past of this layer needs the known classes in the new neurons below it.
             model = append_band(model, band, _owners(model, task), task.X.device)
-        past = layer_past(model, layer - 1, task.X.device).principal
-        open_axes = _open_axes(settings, layer, past)
-        fitted = _fit_rows(model, below, codes, task.weights, open_axes, rng)
+        past = layer_past(model, layer - 1, task.X.device)
+        closed = None
+        seen = below
+        if layer == 1:
+            closed = _closed_inputs(model, task)
+        if closed is not None:
+            past = past.without_columns(closed)
+            seen = torch.where(closed, 0.0, below)
+        open_axes = _open_axes(settings, layer, past.principal, closed)
+        fitted = _fit_rows(model, seen, codes, task.weights, open_axes, rng)
         if fitted.is_rounding and open_axes.n_kept:
             _warn_of_rounding(model, layer, open_axes)
         drafts.append(_draft_of(model, layer, below, fitted, open_axes))
     return drafts
+
+
+def _closed_inputs(model: Model, task: Task) -> torch.Tensor | None:
+    """Return which inputs have not varied yet; None if all may contribute."""
+    if model.settings.units == "absolute":
+        return None
+    constant = constant_inputs(model.moments, as_array(task.X))
+    if constant is None:
+        return None
+    return torch.as_tensor(constant, device=task.X.device)
 
 
 def _owners(model: Model, task: Task) -> npt.NDArray[np.int64]:
@@ -163,10 +181,14 @@ def append_drafts(model: Model, task: Task, drafts: Sequence[Draft]) -> tuple[Mo
     return replace(model, trained=trained), torch.cat(outputs, dim=1)
 
 
-def _open_axes(settings: BandSettings, layer: int, past: PrincipalAxes) -> NullSpace:
+def _open_axes(
+    settings: BandSettings, layer: int, past: PrincipalAxes, closed: torch.Tensor | None
+) -> NullSpace:
     """Return the axes open to new neurons of a layer; on the first task all axes [Eq. 1]."""
     p = settings.p[layer - 1]
     width = past.width
+    if closed is not None:
+        width -= int(closed.sum())
     is_confined = past.rank > 0 and settings.null_space
     # The width of the inputs never changes, and that of a deeper layer grows with the tasks.
     is_final_width = layer == 1
@@ -176,8 +198,8 @@ def _open_axes(settings: BandSettings, layer: int, past: PrincipalAxes) -> NullS
             f"wide now; the largest p that works there is {width - 1}."
         )
     if not is_confined:
-        return NullSpace(past, 0)
-    return null_space(past, p)
+        return NullSpace(past, 0, closed)
+    return null_space(past, p, closed)
 
 
 def _warn_of_rounding(model: Model, layer: int, open_axes: NullSpace) -> None:

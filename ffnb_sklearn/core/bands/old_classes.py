@@ -10,13 +10,13 @@ import torch
 
 from ..device import Array, as_array, as_tensor
 from ..model import Model
-from ..moments import check_finite
+from ..moments import ClassMoments, check_finite
 from .activations import ACTIVATIONS
 from .layers import Band
 from .past import LayerMoments, Past
 from .trained import BandMoments, trained_of
 
-__all__ = ["append_band", "layer_past", "moments_in_band", "store_inputs_past"]
+__all__ = ["append_band", "constant_inputs", "layer_past", "moments_in_band", "store_inputs_past"]
 
 
 def store_inputs_past(model: Model, device: torch.device) -> Model:
@@ -38,6 +38,25 @@ def layer_past(model: Model, layer: int, device: torch.device) -> Past:
     for number in range(past.n_classes, len(model.moments)):
         further_moments.append(trained.layer_moments(model.moments[number], number, layer))
     return past.extend(further_moments)
+
+
+def constant_inputs(moments: Sequence[ClassMoments], rows: Array) -> npt.NDArray[np.bool_] | None:
+    """Return in which columns all samples of some classes, and rows, have one value other than 0.
+
+    None stands for no column. Columns that have not varied yet are not told from the others while
+    no class is known, or if no column varies.
+    """
+    if not moments:
+        return None
+    n_inputs = rows.shape[1]
+    is_constant: npt.NDArray[np.bool_] = (rows == rows[0]).all(axis=0) & (rows[0] != 0.0)
+    for each in moments:
+        has_value = each.mean[:n_inputs] == rows[0]
+        varies = each.factor[:, :n_inputs].any(axis=0) | (each.residual[:n_inputs] > 0.0)
+        is_constant &= has_value & ~varies
+    if not is_constant.any() or is_constant.all():
+        return None
+    return is_constant
 
 
 def append_band(

@@ -1,14 +1,14 @@
 """The past of a layer: the second moment of all samples so far, and its principal axes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from ..device import Array, as_tensor
+from ..device import Array, as_array, as_tensor
 from ..linalg import SUM_ROUNDING
 from ..moments import check_finite
 
@@ -100,6 +100,20 @@ class Past:
         for moments_of_class in moments:
             past = past._add_class(moments_of_class)
         return past
+
+    def without_columns(self, columns: torch.Tensor) -> "Past":
+        """Return the past as if some columns were zero, given as booleans of shape (d,)."""
+        if not bool(columns.any()):
+            return self
+        kept = (~columns).to(self.coordinates.dtype)
+        residual = self.residual * as_array(kept)
+        if self.basis is None:
+            coordinates = self.coordinates * kept * kept[:, None]
+            return replace(self, coordinates=coordinates, residual=residual)
+        rows = (self.coordinates @ self.basis) * kept
+        no_rows = rows[:0]
+        basis, coordinates = _append_rows(no_rows, no_rows[:, :0], rows)
+        return replace(self, basis=basis, coordinates=coordinates, residual=residual)
 
     def _add_class(self, moments: LayerMoments) -> "Past":
         """Return the past with one more class."""
