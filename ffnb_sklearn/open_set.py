@@ -97,7 +97,8 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
 
     `predict_proba` has no column for unknown samples, so tools that combine or calibrate
     probabilities, such as `OneVsRestClassifier`, `StackingClassifier` and `CalibratedClassifierCV`,
-    predict labels of known classes alone.
+    predict labels of known classes alone. A `VotingClassifier` needs ``voting="soft"``, because
+    hard votes raise an error at the label -1.
 
     The user guide ("Unknown classes") has the formulas and their sources, and tells how far the
     rate is kept. Samples that are classified wrongly are more often predicted as unknown.

@@ -193,6 +193,13 @@ def test_tools_that_combine_probabilities_are_right(combine, labels):
     assert_array_equal(model.classes_, np.unique(labels))
 
 
+def test_hard_votes_do_not_count_unknown_samples():
+    """The user guide recommends soft votes; scikit-learn counts labels from 0 on."""
+    votes = VotingClassifier([("first", open_set())]).fit(X, CODES)
+    with pytest.raises(ValueError, match="negative"):
+        votes.predict(X + 100.0)
+
+
 @pytest.mark.parametrize("arguments", [{}, {"cv": 3}, {"chain_method": "predict_proba"}])
 def test_a_chain_of_classifiers_is_right(arguments):
     targets = np.stack([CODES % 2, CODES // 4], axis=1)

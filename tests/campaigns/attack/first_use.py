@@ -23,11 +23,13 @@ from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
 from ffnb_sklearn import SkeletonDescriptor, TorchFeatureExtractor, make_continual_pipeline
 from ffnb_sklearn.backbones import ConvNet, MirrorShift, SkeletonGCN
+from ffnb_sklearn.baselines import AnaCP
 from ffnb_sklearn.exceptions import ModelFileError
 from tests.saving.model_files import (
     classifier,
@@ -35,6 +37,7 @@ from tests.saving.model_files import (
     discriminant,
     discriminant_pipeline,
     load_bytes,
+    naive_classifier,
     open_set_classifier,
     opened,
     pipeline,
@@ -43,7 +46,7 @@ from tests.saving.model_files import (
     saved,
     with_text,
 )
-from tests.separated_classes import X
+from tests.separated_classes import CODES, X, learned
 
 try:
     import resource
@@ -131,6 +134,24 @@ def category_pipeline():
     return make_continual_pipeline(columns, classifier()).partial_fit(_ROWS_MIXED, [0, 0, 1, 1])
 
 
+def many_layers():
+    """Return a baseline whose parameters decide how many arrays its first prediction takes."""
+    model = AnaCP(n_components=6, n_layers=2, n_draws=3, random_state=0)
+    return learned(model, [4, 1], [6])
+
+
+def following_classifier():
+    """Return a classifier whose choice follows from former moments."""
+    model = learned(discriminant(refresh=1.0, rank=2), [4, 1])
+    return model.partial_fit(X[:2], [1, 1])
+
+
+def search():
+    """Return a search with a scorer, around a classifier of this package."""
+    model = GridSearchCV(discriminant(), {"shrinkage": [0.1, 0.5]}, scoring="f1_macro", cv=2)
+    return model.fit(X, CODES)
+
+
 def samples(canary):
     """Return the function that makes each estimator, and samples for it."""
     texts = ["a" * 30000 + "!", "a " * 3000, str(canary), "x-\u0301" * 3000]
@@ -145,6 +166,9 @@ def samples(canary):
         (pipeline, X),
         (discriminant_pipeline, X),
         (open_set_classifier, X),
+        (naive_classifier, X),
+        (many_layers, X),
+        (following_classifier, X),
         *(skops_samples(paths) if find_spec("skops") else []),
     ]
 
@@ -154,6 +178,7 @@ def skops_samples(texts):
         (word_pipeline, texts),
         (kept_words_pipeline, texts),
         (category_pipeline, _ROWS_MIXED),
+        (search, X),
     ]
 
 

@@ -14,8 +14,10 @@ from tests.campaigns.numerics.errors import (
     call_errors,
     constant_errors,
     deletion_errors,
+    far_class_errors,
     merge_errors,
     model_errors,
+    weight_errors,
 )
 from tests.campaigns.numerics.switches import ESTIMATORS, SAMPLES, SWITCHES, differences
 
@@ -25,6 +27,8 @@ MODELS = {
     **{f"scale {scale:.0e}": {"scale": scale} for scale in (1e-70, 1e-35, 1e35, 1e70)},
 }
 OFFSETS = (0, 1e10)
+DISTANCES = (1e2, 1e4, 1e6, 1e8, 1e10)
+RATIOS = (1e2, 1e4, 1e6)
 CONSTANTS = (1e-3, 1e6, 1e12, 1e14, 1.7e18, 1e40)
 N_MERGES, N_CALLS, N_DELETIONS = 10_000, 5_000, 2_000
 DELETIONS = [(kind, n_left) for kind in ("normal", "one-hot") for n_left in (100, 5)]
@@ -53,6 +57,12 @@ PARTS = {
     "models": {name: partial(worst, **case) for name, case in MODELS.items()},
     "constant columns": {
         f"value {one:.1e}": partial(worst, constant_errors, value=one) for one in CONSTANTS
+    },
+    "far class": {
+        f"distance {one:.0e}": partial(worst, far_class_errors, distance=one) for one in DISTANCES
+    },
+    "heavy deletions": {
+        f"weights {one:.0e}": partial(worst, weight_errors, ratio=one) for one in RATIOS
     },
     f"{N_MERGES} merges": {
         f"offset {one:.0e}": partial(merge_errors, N_MERGES, one) for one in OFFSETS

@@ -85,6 +85,37 @@ def _beside(X, value):
     return np.column_stack([X, np.full(len(X), value)])
 
 
+def far_class_errors(distance, seed=0):
+    """Return the errors of the squared lengths in the covariance of all samples.
+
+    The first class is at this distance from the others. The largest error of the lengths of single
+    samples counts, because those of the first class are far larger than the others.
+    """
+    task, parts, new = draw(seed=seed)
+    direction = np.random.default_rng(seed).standard_normal(N_FEATURES)
+    far = distance * direction
+    X = task.X + torch.as_tensor(far) * (task.classes == 0)[:, None]
+    parts = [(parts[0][0] + far, parts[0][1]), *parts[1:]]
+    model = learnt([replace(task, samples=X)], INPUTS)
+    lengths = prediction.relative_distances(model, CPU)._from_all(torch.as_tensor(new)).numpy()
+    expected = Classes(parts, INPUTS.shrinkage, INPUTS.epsilon).total_lengths(new)
+    errors = [relative_error(lengths[[i]], expected[i : i + 1, 0]) for i in range(len(lengths))]
+    return {"lengths": max(errors)}
+
+
+def weight_errors(ratio, n_left=20, seed=0):
+    """Return the errors of mean and scatter after samples of larger weights are subtracted."""
+    rng = np.random.default_rng(seed)
+    X, weights = _samples(2 * n_left, 0.0, rng)
+    weights[:n_left] *= ratio
+    heavy, light = (
+        moments_of([(torch.as_tensor(X[some]), torch.as_tensor(weights[some]))])
+        for some in (slice(n_left), slice(n_left, None))
+    )
+    found = subtract(merge([heavy, light], device=CPU), heavy, device=CPU)
+    return _errors_of(found, X[n_left:], weights[n_left:])
+
+
 def bound_error(offset, scale, seed=0):
     """Return the error of the bound on forgetting of a band of the second task."""
     whole, parts, _ = draw(offset, scale, seed)

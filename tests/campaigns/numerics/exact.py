@@ -51,12 +51,24 @@ class Classes:
         total, d = mp.fsum(self.weights), samples[0][0].shape[1]
         pooled = sum(scatters[1:], scatters[0]) / total
         rho = mp.mpf(shrinkage)
+        self.pooled = pooled
         self.ridge = mp.mpf(epsilon) * ridge_shape([pooled[i, i] for i in range(d)])
         self.shared = rho * pooled + self.ridge
         self.covariances = [
             (1 - rho) * scatter / weight + self.shared
             for scatter, weight in zip(scatters, self.weights, strict=True)
         ]
+
+    def total_lengths(self, X):
+        """Return the squared lengths of rows in the covariance of all samples, with the ridge."""
+        shares = [weight / mp.fsum(self.weights) for weight in self.weights]
+        weighted = [share * mean for share, mean in zip(shares, self.means, strict=True)]
+        centre = sum(weighted[1:], weighted[0])
+        total = self.pooled + self.ridge
+        for share, mean in zip(shares, self.means, strict=True):
+            total += share * (mean - centre).T * (mean - centre)
+        rows = [(row - centre).T for row in (exact(X)[i, :] for i in range(len(X)))]
+        return mp.matrix([[(row.T * mp.lu_solve(total, row))[0]] for row in rows])
 
     def planes(self):
         """Return w and b of all pairs, r < t, as rows of d + 1 numbers."""

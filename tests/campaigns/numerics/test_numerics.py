@@ -15,8 +15,10 @@ from tests.campaigns.numerics.errors import (
     call_errors,
     constant_errors,
     deletion_errors,
+    far_class_errors,
     merge_errors,
     model_errors,
+    weight_errors,
 )
 from tests.campaigns.numerics.orders import order_errors
 from tests.campaigns.numerics.programs import HEADS, program_error
@@ -36,6 +38,18 @@ def test_errors_do_not_depend_on_the_scale(scale):
 @pytest.mark.parametrize("value", [1e-3, 1e14, 1.7e18])
 def test_errors_do_not_depend_on_a_constant_column(value):
     assert max(constant_errors(value).values()) < 30 * EPS
+
+
+@pytest.mark.parametrize("distance", [1e3, 1e6, 1e9])
+def test_errors_grow_with_the_distance_of_a_class_no_faster_than_the_digits_are_lost(distance):
+    assert far_class_errors(distance)["lengths"] < 10 * EPS * distance
+
+
+@pytest.mark.parametrize("ratio", [1e2, 1e6])
+def test_samples_of_small_weights_are_left_by_samples_of_large_weights(ratio):
+    errors = weight_errors(ratio)
+    assert errors["means"] < 10 * EPS * ratio
+    assert errors["scatters"] < 100 * EPS * ratio
 
 
 @pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
