@@ -196,8 +196,10 @@ class DiagonalPlusGram:
         whitened = self._whiten(rows)
         basis, triangle = torch.linalg.qr(whitened.T)
         _, roots, turned = torch.linalg.svd(triangle.T, full_matrices=False)
-        functions, axes = self._unwhiten(turned @ basis.T)
-        return roots, functions, axes
+        # Whitened rows may have more columns than the rows.
+        n_parts = min(rows.shape)
+        functions, axes = self._unwhiten(turned[:n_parts] @ basis.T)
+        return roots[:n_parts], functions, axes
 
     def _whiten(self, rows: torch.Tensor) -> torch.Tensor:
         r"""Return rows X times N, for a matrix with :math:`N N^\top = A^{-1}`.

@@ -252,3 +252,23 @@ def test_a_scatter_of_low_rank_is_held_whole(name):
 
 def test_the_same_rows_have_the_same_principal_rows():
     assert_array_equal(from_rows(ROWS, 12), from_rows(ROWS, 12))
+
+
+@pytest.mark.parametrize("n_rows", [0, 3, 9])
+@pytest.mark.parametrize("n_means", [1, 4, 8])
+def test_singular_parts_decompose_rows_in_the_metric_of_the_matrix(n_rows, n_means):
+    rng = np.random.default_rng(0)
+    rows, means = rng.normal(size=(n_rows, 5)), rng.normal(size=(n_means, 5))
+    diagonal = rng.uniform(0.5, 2.0, 5)
+    matrix = np.diag(diagonal) + 0.3 * rows.T @ rows
+    system = DiagonalPlusGram(torch.as_tensor(diagonal), torch.as_tensor(rows), name="A", scale=0.3)
+
+    roots, functions, axes = (
+        each.numpy() for each in system.singular_parts(torch.as_tensor(means))
+    )
+
+    assert_allclose(functions @ axes.T, np.eye(len(roots)), atol=1e-13)
+    assert_allclose(functions @ matrix, axes, atol=1e-12)
+    product = means @ np.linalg.inv(matrix) @ means.T
+    assert_allclose((roots**2)[::-1], np.linalg.eigvalsh(product)[-len(roots) :], atol=1e-12)
+    assert_allclose(means @ functions.T @ axes, means, atol=1e-12)
