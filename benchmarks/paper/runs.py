@@ -16,10 +16,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, clone
 
-from benchmarks.lib.data import read_arrays, test_masks
-from benchmarks.lib.published import ABSOLUTE, published_in_absolute_units
 from benchmarks.lib.report import read_records
-from benchmarks.paper.data_sets import DEEP_P, held_out, load_splits, thin
+from benchmarks.paper.data_sets import DEEP_P, PUBLISHED, load_splits, read_skeletons, thin
 from benchmarks.paper.end_to_end import build_end_to_end, load_nodes
 from benchmarks.paper.softmax import SoftmaxOneVsAll
 from benchmarks.paper.tables import CLOSED, IDA, ONE_NEURON
@@ -215,7 +213,7 @@ class Runner:
         """Names of the splits of a row."""
         if self.plan.quick or row.only_printed or row.data_set.name == "cifar":
             return [row.data_set.split]
-        return split_names(self.plan.folder / f"{row.data_set.name}.npz")
+        return split_names(self.plan.folder, row.data_set.name)
 
     def key(self, row, mode, split, seed):
         """Return the values of `KEY` of a run."""
@@ -226,10 +224,8 @@ class Runner:
             features += ", few samples"
         elif data_set.rows_per_class is not None:
             features += f", {data_set.rows_per_class} rows per class"
-        if row.held_out:
-            split += ", held-out training rows"
         # With its options of the bands by name.
-        published = published_in_absolute_units(bands__max_epochs=250).get_params()
+        published = published_model().get_params()
         given = sorted(parameters_of(row, mode, self.plan.quick).items())
         changes = ", ".join(f"{k}={value!r}" for k, value in given if value != published[k])
         return stream, features, str(row.pretraining), row.model, changes, split, str(seed)
@@ -255,6 +251,11 @@ def parameters_of(row, mode, quick=False):
     return {**ABSOLUTE, **row.data_set.parameters, **row.parameters, "bands__max_epochs": epochs}
 
 
+def published_model(**parameters):
+    """Return `FFNBClassifier.as_published` with the values that all rows share."""
+    return FFNBClassifier.as_published(**{**PUBLISHED, **parameters})
+
+
 def build_model(row, mode, *, seed, device="cpu", quick=False):
     """Return the estimator of a row in a mode."""
     common = {"random_state": seed, "device": device}
@@ -266,7 +267,7 @@ def build_model(row, mode, *, seed, device="cpu", quick=False):
         known = PairsOfInputs().get_params()
         given = {name: value for name, value in parameters.items() if name in known}
         return PairsOfInputs(**given, **common)
-    model = FFNBClassifier.as_published(**parameters, **common)
+    model = published_model(**parameters, **common)
     if model.n_layers > 1 and isinstance(model.p, Integral):
         # Layers above the first are too narrow for the printed number.
         model.set_params(p=(model.p, *[DEEP_P] * (model.n_layers - 1)))
@@ -294,17 +295,21 @@ def measure(key, plan, row, mode, name, seed):
     return key, replace(run, seconds=time.process_time() - start)
 
 
-def _run(plan, row, mode, name, seed):
-    """Return the figures of one run, without its time."""
+def rows_of(plan, row, name, seed):
+    """Return the rows of features of a split."""
     features = features_of(row, plan)
     load = load_splits(row.data_set.name, plan.folder, features, row.pretraining, seed, plan.device)
     split = load[name]
     if plan.quick:
-        split = thin(split, *QUICK_SAMPLES)
-    elif row.data_set.rows_per_class is not None:
-        split = thin(split, row.data_set.rows_per_class, None)
-    if row.held_out:
-        split = held_out(split, seed)
+        return thin(split, *QUICK_SAMPLES)
+    if row.data_set.rows_per_class is not None:
+        return thin(split, row.data_set.rows_per_class, None)
+    return split
+
+
+def _run(plan, row, mode, name, seed):
+    """Return the figures of one run, without its time."""
+    split = rows_of(plan, row, name, seed)
     if row.model.startswith("end-to-end"):
         # The convolution is a part of the model.
         split = load_nodes(row.data_set, plan.folder)[name]
@@ -406,6 +411,6 @@ class Logged(BaseEstimator):
 
 
 @cache
-def split_names(path):
-    """Return the names of the splits of a file."""
-    return list(test_masks(read_arrays(path), path))
+def split_names(folder, name):
+    """Return the names of the splits of a data set."""
+    return list(read_skeletons(folder, name)["masks"])
