@@ -104,7 +104,7 @@ class ChosenBlocks(ClassifierMixin, BaseEstimator):
     rows in such a stream. More than `n_search` rows are subsampled for the search.
     """
 
-    GRID: ClassVar = {"p": (0.5, 0.8, 0.95, 0.99), "bands__gamma": (0.1, 1.0, 10.0)}
+    GRID: ClassVar = {"p": (0.5, 0.8, 0.95, 0.99), "bands__gamma": (0.001, 0.03, 1.0)}
     EPSILONS = (0.01, 0.1, 1.0)
 
     def __init__(self, *, n_search=5000, device="cpu", random_state=None):

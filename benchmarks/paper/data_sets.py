@@ -24,19 +24,6 @@ FEATURES = {
     "gcn": {name: {"n_filters": 48, "n_pairings": 4} for name in ("sbu", "fpha")},
 }
 
-# What all rows of the published model share, whatever `as_published` has for rows of any scale:
-# ridges, rate and weight decay in the units of the features, and the printed number of epochs. The
-# paper prints neither ridge, and the rate on CIFAR-100 alone.
-PUBLISHED = {
-    "units": "absolute",
-    "p": 0.99,
-    "epsilon": 0.01,
-    "bands__gamma": 1.0,
-    "bands__learning_rate": 0.01,
-    "bands__weight_decay": 0.0,
-    "bands__max_epochs": 250,
-}
-
 # How the backbone is trained, where it is.
 PRETRAINING = {"epochs": 60, "train_batch_size": 50}
 
@@ -83,10 +70,10 @@ class DataSet:
 
     `prefix` begins the names of its tables. Each task brings `classes_per_task` classes, and the
     paper has a figure after each report of `classes_per_report` classes. `parameters` are printed
-    or chosen for all tables; `PUBLISHED` has the others. Algorithm 2 has `epochs` per task.
-    `split` has printed figures, other splits are reported as a mean. Streams of images have the
-    rows of `file`, or of the file of the command line, and learn the first `rows_per_class` of each
-    class.
+    or chosen for all tables; `ABSOLUTE` and `as_published` have the others. Algorithm 2 has
+    `epochs` per task. `split` has printed figures, other splits are reported as a mean. Streams of
+    images have the rows of `file`, or of the file of the command line, and learn the first
+    `rows_per_class` of each class.
     """
 
     name: str
@@ -160,7 +147,7 @@ FPHA = DataSet(
 )
 # The printed sizes are those of a stream of one class per task, with a figure every five tasks.
 FPHA_BY_CLASS = replace(FPHA, prefix="fpha1", title="FPHA, class by class", classes_per_task=1)
-# The paper prints neither p nor a ridge here. These rows keep both ridges of `PUBLISHED`, but
+# The paper prints neither p nor a ridge here. These rows keep both ridges of `ABSOLUTE`, but
 # not its p=0.99, and not the rank=None of `as_published`.
 CIFAR_PARAMETERS = {
     "rank": "auto",

@@ -15,13 +15,15 @@ choice, and only the chosen settings are scored on test rows. Scores on held-out
 import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.lib.published import ABSOLUTE
 from benchmarks.lib.report import environment_lines, limited, page, table
-from benchmarks.paper.data_sets import CIFAR, FPHA, FPHA_BY_CLASS, HELD_OUT, PUBLISHED, SBU
+from benchmarks.paper.data_sets import CIFAR, FPHA, FPHA_BY_CLASS, HELD_OUT, SBU
 from benchmarks.paper.paper import make_plan, notes, plan_options, runners
 from benchmarks.paper.printed import ACCURACIES, CIFAR_ACCURACIES, SIZES
 from benchmarks.paper.report import csv_line, spread
@@ -29,7 +31,7 @@ from benchmarks.paper.search import Grid, Search
 from benchmarks.paper.tables import CLOSED, IDA, NO_LAYER, TRAINED, Row
 from benchmarks.paper.verdicts import Judgement
 
-# Absolute ridges, one decade apart, around those of `PUBLISHED`.
+# Absolute ridges, one decade apart, around those of `ABSOLUTE`.
 GAMMAS = (0.01, 0.1, 1.0, 10.0, 100.0)
 EPSILONS = (0.0001, 0.001, 0.01, 0.1, 1.0)
 
@@ -237,9 +239,9 @@ def lines_of(record, part):
 
 def _common(data_set):
     """Describe what all rows with a layer share."""
-    searched = {"p", "epsilon", "bands__gamma"}
-    given = {**PUBLISHED, **data_set.parameters, "bands__max_epochs": data_set.epochs}
-    listed = ", ".join(f"{name}={one!r}" for name, one in given.items() if name not in searched)
+    varied = {"p", "epsilon", "bands__gamma", "n_layers"}
+    given = {**ABSOLUTE, **data_set.parameters, "bands__max_epochs": data_set.epochs}
+    listed = ", ".join(f"{name}={one!r}" for name, one in given.items() if name not in varied)
     return f"published values: as_published({listed}); closed form: bands__max_epochs=0"
 
 
@@ -260,7 +262,7 @@ def _line(record, model, part):
     streams = part.streams
 
     def cell(mode, name="paper"):
-        row_of = _row_of(record, model, name)
+        row_of = partial(record.chosen_row, model, name=name)
         return spread(list(record.scores(streams, row_of, mode).values()))
 
     return [
@@ -273,15 +275,15 @@ def _line(record, model, part):
         cell(TRAINED, "paper joint"),
         difference(record, model, part, CLOSED),
         difference(record, model, part, TRAINED),
-        _size(record, part, _row_of(record, model, "paper")),
+        _size(record, part, partial(record.chosen_row, model)),
     ]
 
 
 def _ida_line(record, part):
     """Return the cells of `IncrementalDiscriminantAnalysis`."""
     scores = record.scores(part.streams, ida_row, CLOSED)
-    joint = record.scores(part.streams, lambda one: ida_row(one, f"{IDA} joint"), CLOSED)
-    no_block = record.scores(part.streams, _row_of(record, NO_BLOCK, "paper"), CLOSED)
+    joint = record.scores(part.streams, partial(ida_row, model=f"{IDA} joint"), CLOSED)
+    no_block = record.scores(part.streams, partial(record.chosen_row, NO_BLOCK), CLOSED)
     return [
         "IDA",
         "-",
@@ -296,21 +298,12 @@ def _ida_line(record, part):
     ]
 
 
-def _row_of(record, model, name):
-    """Return a function that returns the chosen row of a stream."""
-
-    def row_of(data_set):
-        return record.chosen_row(model, data_set, name)
-
-    return row_of
-
-
 def difference(record, model, part, mode):
     """Return the difference to the model without a layer as text, with its verdict."""
     if not model.has_layers:
         return "-"
-    scores = record.scores(part.streams, _row_of(record, model, "paper"), mode)
-    others = record.scores(part.streams, _row_of(record, NO_BLOCK, "paper"), CLOSED)
+    scores = record.scores(part.streams, partial(record.chosen_row, model), mode)
+    others = record.scores(part.streams, partial(record.chosen_row, NO_BLOCK), CLOSED)
     return _paired(scores, others)
 
 
@@ -363,7 +356,7 @@ def summary(record):
         for part in PARTS:
             text = "-"
             if model in models(part.data_set):
-                row_of = _row_of(record, model, "paper")
+                row_of = partial(record.chosen_row, model)
                 text = _closed_and_trained(record, part, row_of, modes_of(model))
             cells += [printed_score(model, part), text]
         rows.append(cells)

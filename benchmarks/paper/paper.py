@@ -5,8 +5,8 @@
     python -m benchmarks.paper.paper --table all --quick
     python -m benchmarks.paper.paper --list
 
-The network is `FFNBClassifier.as_published` with the values of `data_sets.PUBLISHED`, on features
-of the printed widths. --data names a folder with the tables of `official`, or with the official
+The network is `FFNBClassifier.as_published` with the values `ABSOLUTE` of `lib.published`, on
+features of the printed widths. --data names a folder with the tables of `official`, or the official
 files that they are made from. --table takes names of tables, or sbu, fpha and cifar for all tables
 of a set. --results names a folder with a file of single runs per set: runs that it has are not made
 again, so an interrupted command goes on where it stopped, and a finished one writes the same page.

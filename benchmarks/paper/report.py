@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.paper.data_sets import BASE_CLASSES, FEATURES, PRETRAINING, PUBLISHED
+from benchmarks.lib.published import ABSOLUTE
+from benchmarks.paper.data_sets import BASE_CLASSES, FEATURES, PRETRAINING
 from benchmarks.paper.printed import (
     CIFAR_AVERAGES,
     CIFAR_GROUP_AVERAGES,
@@ -47,8 +48,7 @@ def _run_lines(rows, plan):
 
 def settings(data_set):
     """Describe the model of a data set."""
-    parameters = {**PUBLISHED, **data_set.parameters}
-    del parameters["bands__max_epochs"]
+    parameters = {**ABSOLUTE, **data_set.parameters}
     epochs = f"{data_set.epochs} epochs of Algorithm 2 per task where trained"
     return f"published values, as_published({_listed(parameters)}), {epochs}"
 

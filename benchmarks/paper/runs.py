@@ -16,8 +16,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, clone
 
+from benchmarks.lib.published import published_in_absolute_units
 from benchmarks.lib.report import read_records
-from benchmarks.paper.data_sets import DEEP_P, PUBLISHED, load_splits, read_skeletons, thin
+from benchmarks.paper.data_sets import DEEP_P, load_splits, read_skeletons, thin
 from benchmarks.paper.end_to_end import build_end_to_end, load_nodes
 from benchmarks.paper.softmax import SoftmaxOneVsAll
 from benchmarks.paper.tables import CLOSED, IDA, ONE_NEURON
@@ -225,7 +226,7 @@ class Runner:
         elif data_set.rows_per_class is not None:
             features += f", {data_set.rows_per_class} rows per class"
         # With its options of the bands by name.
-        published = published_model().get_params()
+        published = published_in_absolute_units(bands__max_epochs=250).get_params()
         given = sorted(parameters_of(row, mode, self.plan.quick).items())
         changes = ", ".join(f"{k}={value!r}" for k, value in given if value != published[k])
         return stream, features, str(row.pretraining), row.model, changes, split, str(seed)
@@ -251,11 +252,6 @@ def parameters_of(row, mode, quick=False):
     return {**ABSOLUTE, **row.data_set.parameters, **row.parameters, "bands__max_epochs": epochs}
 
 
-def published_model(**parameters):
-    """Return `FFNBClassifier.as_published` with the values that all rows share."""
-    return FFNBClassifier.as_published(**{**PUBLISHED, **parameters})
-
-
 def build_model(row, mode, *, seed, device="cpu", quick=False):
     """Return the estimator of a row in a mode."""
     common = {"random_state": seed, "device": device}
@@ -267,7 +263,7 @@ def build_model(row, mode, *, seed, device="cpu", quick=False):
         known = PairsOfInputs().get_params()
         given = {name: value for name, value in parameters.items() if name in known}
         return PairsOfInputs(**given, **common)
-    model = published_model(**parameters, **common)
+    model = published_in_absolute_units(**parameters, **common)
     if model.n_layers > 1 and isinstance(model.p, Integral):
         # Layers above the first are too narrow for the printed number.
         model.set_params(p=(model.p, *[DEEP_P] * (model.n_layers - 1)))

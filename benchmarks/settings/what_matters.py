@@ -38,16 +38,6 @@ SETTINGS = {
 FEW_ROWS = {"12 rows a class": 100, "50 rows a class": 400, "210 rows a class": 1680}
 
 
-# The closed form of the paper's block, with ridges in the units of the rows.
-BLOCK = {
-    "p": 0.8,
-    "units": "absolute",
-    "epsilon": 0.01,
-    "bands__gamma": 1.0,
-    "bands__max_epochs": 0,
-}
-
-
 def clusters():
     """Return rows of eight classes that have four clusters each, in sixteen dimensions."""
     return make_classification(
@@ -74,7 +64,8 @@ def build(setting, value, context):
     """Return the classifier of a point."""
     parameters = {setting: value, "random_state": context.seed}
     if setting in ("p", "band_size"):
-        return FFNBClassifier.as_published(**{**BLOCK, **parameters})
+        parameters = {"p": 0.8, **parameters}
+        return published_in_absolute_units(**parameters, bands__max_epochs=0)
     if setting == "shrinkage":
         parameters["epsilon"] = "auto" if value == "auto" else 0.1
     return IncrementalDiscriminantAnalysis().set_params(**parameters)

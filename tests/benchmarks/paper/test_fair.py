@@ -1,7 +1,7 @@
 """Settings that are chosen on held-out training rows."""
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +30,7 @@ def test_held_out_rows_are_a_quarter_of_the_training_rows_of_each_class():
     assert not np.array_equal(found.X_test, held_out(split, seed=1).X_test)
 
 
+@cache
 def recorded():
     """Return the recorded runs."""
     plan = Plan(Path(), SEEDS)

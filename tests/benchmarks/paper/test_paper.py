@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from benchmarks.lib.published import ABSOLUTE
 from benchmarks.paper import ladder, paper, printed, report
-from benchmarks.paper.data_sets import CIFAR, FPHA, FPHA_BY_CLASS, PUBLISHED, SBU, load_splits
+from benchmarks.paper.data_sets import CIFAR, FPHA, FPHA_BY_CLASS, SBU, load_splits
 from benchmarks.paper.runs import IDLE, PairsOfInputs, Plan, Runner, build_model
 from benchmarks.paper.tables import CLOSED, NO_LAYER, TRAINED, Row, Table, paper_tables
 from ffnb_sklearn import FFNBClassifier, class_incremental_tasks
@@ -104,7 +104,7 @@ def test_every_row_builds_its_model_from_the_published_values():
                 assert model.epsilon == row.data_set.parameters["epsilon"]
             elif row.model == "paper":
                 given = {**row.data_set.parameters, **row.parameters}
-                given = {**PUBLISHED, **given}
+                given = {**ABSOLUTE, **given}
                 expected = FFNBClassifier.as_published(**given, random_state=0, device="cpu")
                 epochs = row.epochs or row.data_set.epochs
                 expected.set_params(bands__max_epochs=0 if mode == CLOSED else epochs)
