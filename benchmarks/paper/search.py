@@ -20,6 +20,9 @@ from benchmarks.paper.runs import IDLE, build_model, rows_of
 from benchmarks.paper.tables import CLOSED, Row
 from ffnb_sklearn import class_incremental_tasks
 
+# Decimal places of a recorded accuracy.
+DIGITS = 6
+
 # A score is told apart by these columns of its record.
 KEY = ("stream", "model", "split", "seed", "bands__gamma", "p", "epsilon")
 
@@ -73,6 +76,8 @@ class Search:
         found = Parallel(self.plan.jobs, return_as="generator")(calls)
         for number, (cell, accuracies) in enumerate(zip(missing, found, strict=True), start=1):
             *_, keys = cell
+            # As they stand in the file, so that a later command chooses the same settings.
+            accuracies = [round(accuracy, DIGITS) for accuracy in accuracies]
             self._scores |= dict(zip(keys, accuracies, strict=True))
             self._write(keys, accuracies)
             print(f"{number} / {len(missing)}", *keys[0][:-1], accuracies, file=sys.stderr)
@@ -100,6 +105,8 @@ class Search:
         means = self.means(row, grid)
         if np.isnan(means).any():
             return None
+        # Rounding does not decide between equal numbers of correct rows.
+        means = means.round(DIGITS - 1)
         return grid.settings[means.argmax()], means.max()
 
     def _key(self, row, of_bands, epsilon, seed):
@@ -119,7 +126,7 @@ class Search:
             if is_new:
                 writer.writerow([*KEY, "accuracy"])
             for key, accuracy in zip(keys, accuracies, strict=True):
-                writer.writerow([*key, f"{accuracy:.6f}"])
+                writer.writerow([*key, f"{accuracy:.{DIGITS}f}"])
 
 
 def scores(plan, row, of_bands, epsilons, seed):

@@ -128,6 +128,13 @@ CLAIMS = (
     _claim("one-vs-one over softmax one-vs-all", "classifier", "one-vs-one", "one-vs-all"),
     _claim("one-vs-one over ridge one-vs-all", "classifier", "one-vs-one", "one-vs-all ridge"),
     _claim("no batch normalisation over some", "batch-norm", "off / on", "on / on"),
+    _claim(
+        "no batch normalisation over some, closed form",
+        "batch-norm",
+        "off / on",
+        "on / on",
+        modes=IN_CLOSED_FORM,
+    ),
     _claim("3 printed layers over 2", "layers", "3 layers", "2 layers"),
     _claim("3 printed layers over 4", "layers", "3 layers", "4 layers"),
     _claim(

@@ -51,8 +51,13 @@ def test_the_setting_of_the_highest_mean_on_held_out_rows_is_chosen():
     setting, score = search.best(row, grid)
     assert setting == grid.settings[7]
     assert score == pytest.approx(0.8)
+    # Of equal means the first setting is chosen, whatever the rounding of the scores.
+    for seed in (0, 1):
+        key = search._key(row, grid.settings[3], grid.settings[3]["epsilon"], seed)
+        search._scores[key] = 0.799999
+    assert search.best(row, grid)[0] == grid.settings[3]
     # A missing score leaves the choice open.
-    del search._scores[search._key(row, setting, setting["epsilon"], 1)]
+    del search._scores[key]
     assert search.best(row, grid) is None
 
 
