@@ -148,7 +148,7 @@ FPHA = DataSet(
 # The printed sizes are those of a stream of one class per task, with a figure every five tasks.
 FPHA_BY_CLASS = replace(FPHA, prefix="fpha1", title="FPHA, class by class", classes_per_task=1)
 # The paper prints neither p nor a ridge here. These rows keep both ridges of `ABSOLUTE`, but
-# not its p=0.99, and not the rank=None of `as_published`.
+# not its p=0.99 and rank=None.
 CIFAR_PARAMETERS = {
     "rank": "auto",
     "p": 0.95,

@@ -16,7 +16,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, clone
 
-from benchmarks.lib.published import published_in_absolute_units
+from benchmarks.lib.published import ABSOLUTE, published_in_absolute_units
 from benchmarks.lib.report import read_records
 from benchmarks.paper.data_sets import DEEP_P, load_splits, read_skeletons, thin
 from benchmarks.paper.end_to_end import build_end_to_end, load_nodes
@@ -263,7 +263,7 @@ def build_model(row, mode, *, seed, device="cpu", quick=False):
         known = PairsOfInputs().get_params()
         given = {name: value for name, value in parameters.items() if name in known}
         return PairsOfInputs(**given, **common)
-    model = published_in_absolute_units(**parameters, **common)
+    model = FFNBClassifier.as_published(**parameters, **common)
     if model.n_layers > 1 and isinstance(model.p, Integral):
         # Layers above the first are too narrow for the printed number.
         model.set_params(p=(model.p, *[DEEP_P] * (model.n_layers - 1)))

@@ -103,8 +103,7 @@ def test_every_row_builds_its_model_from_the_published_values():
                 assert row.parameters == NO_LAYER
                 assert model.epsilon == row.data_set.parameters["epsilon"]
             elif row.model == "paper":
-                given = {**row.data_set.parameters, **row.parameters}
-                given = {**ABSOLUTE, **given}
+                given = {**ABSOLUTE, **row.data_set.parameters, **row.parameters}
                 expected = FFNBClassifier.as_published(**given, random_state=0, device="cpu")
                 epochs = row.epochs or row.data_set.epochs
                 expected.set_params(bands__max_epochs=0 if mode == CLOSED else epochs)
