@@ -23,7 +23,6 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from benchmarks.lib.published import published_in_absolute_units
 from ffnb_sklearn import Bands, FFNBClassifier, IncrementalDiscriminantAnalysis
 from ffnb_sklearn.baselines import (
     AnaCP,
