@@ -314,9 +314,8 @@ class IncrementalAccuracyDisplay(_TaskDisplay, _CurveDisplay):
         display : IncrementalAccuracyDisplay
             The display, drawn.
         """
-        classes_per_task = [len(classes) for classes in result.task_classes]
         display = cls(
-            n_classes=np.cumsum(classes_per_task),
+            n_classes=result.n_classes,
             accuracies=result.accuracies,
             name=name or type(result.estimator).__name__,
         )

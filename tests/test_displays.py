@@ -309,6 +309,13 @@ def test_predictions_of_another_length_are_refused():
 # ---- constructors, and the lack of matplotlib
 
 
+def test_a_curve_counts_the_classes_seen_in_a_blurry_stream(digits):
+    blurry = {"blurry_classes": 1.0, "blurry_samples": 0.5, "random_state": 0}
+    result = evaluate_stream(Perceptron(random_state=0), *digits, classes_per_task=4, **blurry)
+    display = IncrementalAccuracyDisplay.from_stream(result)
+    assert display.line_.get_xdata().tolist() == result.n_classes.tolist() != [4, 8, 10]
+
+
 def test_from_stream(digits):
     result = evaluate_stream(Perceptron(random_state=0), *digits, classes_per_task=4)
     _, ax = plt.subplots()

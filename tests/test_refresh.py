@@ -158,10 +158,7 @@ def test_other_heads_keep_the_choice(head, solutions):
     model.predict(DIGITS[:1])
     assert (model.shrinkage_, model.epsilon_) == chosen
     assert solutions == ["solve", "follow", "solve"]
-    given = {"shrinkage": chosen[0], "epsilon": chosen[1]}
-    if head == "ova":
-        # It has no covariances of classes that could be shrunk.
-        del given["shrinkage"]
+    given = dict(zip(("shrinkage", "epsilon"), chosen, strict=True))
     fixed = learned(300, classifier=head, **given)
     fixed.partial_fit(DIGITS[300:310], LABELS[300:310])
     assert np.mean(model.predict(DIGITS) == fixed.predict(DIGITS)) > 0.99

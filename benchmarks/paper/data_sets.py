@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from benchmarks.lib.data import Split, first_of_each, read_arrays, read_features, test_masks
+from benchmarks.paper.official import table_path
 from ffnb_sklearn.backbones import SkeletonGCN, TorchFeatureExtractor, skeleton_nodes
 
 # The graph convolution of each data set, by the name of its features. Narrow ones have the printed
@@ -69,10 +70,10 @@ class DataSet:
 
     `prefix` begins the names of its tables. Each task brings `classes_per_task` classes, and the
     paper has a figure after each report of `classes_per_report` classes. `parameters` are printed
-    or chosen for all tables; `as_published` has the others. Algorithm 2 has `epochs` per task.
-    `split` has printed figures, other splits are reported as a mean. Streams of images have the
-    rows of `file`, or of the file of the command line, and learn the first `rows_per_class` of each
-    class.
+    or chosen for all tables; `ABSOLUTE` and `as_published` have the others. Algorithm 2 has
+    `epochs` per task. `split` has printed figures, other splits are reported as a mean. Streams of
+    images have the rows of `file`, or of the file of the command line, and learn the first
+    `rows_per_class` of each class.
     """
 
     name: str
@@ -146,7 +147,7 @@ FPHA = DataSet(
 )
 # The printed sizes are those of a stream of one class per task, with a figure every five tasks.
 FPHA_BY_CLASS = replace(FPHA, prefix="fpha1", title="FPHA, class by class", classes_per_task=1)
-# The paper prints neither p nor a ridge here. These rows keep both ridges of `as_published`, but
+# The paper prints neither p nor a ridge here. These rows keep both ridges of `ABSOLUTE`, but
 # not its p=0.99 and rank=None.
 CIFAR_PARAMETERS = {
     "rank": "auto",
@@ -183,19 +184,6 @@ ROOTS = {"sbu": 2, "fpha": 0}
 N_CHUNKS = 8
 
 
-class PooledGCN(SkeletonGCN):
-    """A `SkeletonGCN` whose features are means over all joints, if `pooled`."""
-
-    def __init__(self, n_nodes, n_node_features, *, pooled=False, **parameters):
-        super().__init__(n_nodes, n_node_features, **parameters)
-        self.n_pooled = n_nodes if pooled else 1
-        self.n_features //= self.n_pooled
-
-    def forward(self, nodes):
-        """Compute the features of skeletons."""
-        return super().forward(nodes).unflatten(1, (self.n_pooled, -1)).mean(dim=1)
-
-
 @lru_cache(maxsize=8)
 def load_splits(name, folder, features="gcn-narrow", pretraining=NONE, seed=0, device="cpu"):
     """Load a data set as rows of features: its splits by name.
@@ -203,8 +191,8 @@ def load_splits(name, folder, features="gcn-narrow", pretraining=NONE, seed=0, d
     `features` are a key of `FEATURES`, or the name of a file with rows of CIFAR-100.
     """
     if name == "cifar":
-        return {one.name: one for one in read_features(folder / features)}
-    skeletons = _read_skeletons(folder / f"{name}.npz")
+        return {one.name: one for one in read_features(table_path(folder, features))}
+    skeletons = read_skeletons(folder, name)
     return {
         split: _extract(name, skeletons, split, test, features, pretraining, seed, device)
         for split, test in skeletons["masks"].items()
@@ -239,13 +227,14 @@ def on_one_scale(joints, name):
 
 
 @cache
-def _read_skeletons(path):
+def read_skeletons(folder, name):
     """Nodes of all sequences, their labels and people, and the test mask of each split."""
+    path = table_path(folder, f"{name}.npz")
     arrays = read_arrays(path)
-    joints = on_one_scale(arrays["joints"], path.stem)
+    joints = on_one_scale(arrays["joints"], name)
     sequences = np.split(joints, arrays["offsets"][1:-1])
     return {
-        "nodes": skeleton_nodes(sequences, n_chunks=N_CHUNKS, root=ROOTS[path.stem]),
+        "nodes": skeleton_nodes(sequences, n_chunks=N_CHUNKS, root=ROOTS[name]),
         "n_nodes": int(np.prod(joints.shape[1:-1])),
         "labels": arrays["label"],
         "people": arrays["pair" if "pair" in arrays else "subject"],
@@ -260,7 +249,7 @@ def _extract(name, skeletons, split, test, features, pretraining, seed, device):
     n_nodes = skeletons["n_nodes"]
     shape = (n_nodes, nodes.shape[1] // n_nodes)
     extractor = TorchFeatureExtractor(
-        PooledGCN,
+        SkeletonGCN,
         backbone_params={
             "n_nodes": shape[0],
             "n_node_features": shape[1],

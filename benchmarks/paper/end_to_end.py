@@ -22,10 +22,10 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from benchmarks.lib.data import Split, default_folder
-from benchmarks.paper.data_sets import FEATURES, FPHA, FPHA_BY_CLASS, SBU, PooledGCN
-from benchmarks.paper.data_sets import _read_skeletons as read_skeletons
+from benchmarks.paper.data_sets import FEATURES, FPHA, FPHA_BY_CLASS, SBU, read_skeletons
 from ffnb_sklearn import evaluate_stream
 from ffnb_sklearn._base.band_settings import descent_of
+from ffnb_sklearn.backbones import SkeletonGCN
 from ffnb_sklearn.core.bands.tuning.descent import MomentumSteps, multi_class_hinge
 from ffnb_sklearn.core.bands.tuning.naive import (
     append_parameters,
@@ -42,7 +42,8 @@ class EndToEndClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     backbone_params : dict
-        Parameters of `PooledGCN`, with `n_nodes` and `n_node_features`. Samples are rows of nodes.
+        Parameters of `SkeletonGCN`, also `n_nodes` and `n_node_features`. Samples are rows of
+        nodes.
     band_size : int, default=3
         Number of neurons per new class.
     max_epochs : int, default=250
@@ -126,7 +127,7 @@ class EndToEndClassifier(ClassifierMixin, BaseEstimator):
     def _start(self, nodes):
         """Draw the filters, and set up the network without a task."""
         seed = self.random_state
-        self.backbone_ = PooledGCN(random_state=seed, **self.backbone_params).double()
+        self.backbone_ = SkeletonGCN(random_state=seed, **self.backbone_params).double()
         with torch.no_grad():
             self.network_ = empty_network(self.backbone_(nodes), n_layers=1, seed=seed)
         self.classes_ = np.array([], dtype=int)
@@ -157,7 +158,7 @@ class EndToEndClassifier(ClassifierMixin, BaseEstimator):
 
 def load_nodes(data_set, folder):
     """Load the splits of a data set by name, with rows of nodes instead of features."""
-    skeletons = read_skeletons(folder / f"{data_set.name}.npz")
+    skeletons = read_skeletons(folder, data_set.name)
     nodes = skeletons["nodes"]
     labels = skeletons["labels"]
     splits = {}
@@ -168,7 +169,7 @@ def load_nodes(data_set, folder):
 
 def build_end_to_end(data_set, folder, *, seed, **parameters):
     """Return the unfitted classifier of a data set, with the narrow convolution of its tables."""
-    skeletons = read_skeletons(folder / f"{data_set.name}.npz")
+    skeletons = read_skeletons(folder, data_set.name)
     n_nodes = skeletons["n_nodes"]
     backbone_params = {
         "n_nodes": n_nodes,

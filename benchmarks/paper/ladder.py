@@ -1,9 +1,9 @@
 """Measure the worth of each deviation from the published model, one at a time up to the default.
 
-The ladder starts at `FFNBClassifier.as_published` on skeleton features of the printed widths, with
-classes in the order of their labels. Each rung adds one improvement to the rungs before it, in
-closed form and trained by Algorithm 2. Rungs in brackets are measured, but later rungs do not stand
-on them.
+The ladder starts at `FFNBClassifier.as_published` in absolute units, on skeleton features of the
+printed widths, with classes in the order of their labels. Each rung adds one improvement to the
+rungs before it, in closed form and trained by Algorithm 2. Rungs in brackets are measured, but
+later rungs do not stand on them.
 
     python -m benchmarks.paper.ladder --seeds 0 1 2 --data FOLDER --results FOLDER --out ladder.md
     python -m benchmarks.paper.ladder --quick
@@ -52,7 +52,7 @@ class Rung:
     kept: bool = True
 
 
-START = Rung("as_published", features="gcn-narrow")
+START = Rung("published values", features="gcn-narrow")
 RUNGS = (
     Rung("printed bias, without the factor 1/2", changes={"half_bias": False}, kept=False),
     START,

@@ -5,12 +5,13 @@
     python -m benchmarks.paper.paper --table all --quick
     python -m benchmarks.paper.paper --list
 
-The network is `FFNBClassifier.as_published` on features of the printed widths. --table takes names
-of tables, or sbu, fpha and cifar for all tables of a set. --results names a folder with a file of
-single runs per set: runs that it has are not made again, so an interrupted command goes on where it
-stopped, and a finished one writes the same page. A run that an error ends is a run too: its cell
-has the class of the error. Class orders are those of the labels. A seed sets the random filters of
-the backbone and the mini-batches.
+The network is `FFNBClassifier.as_published` with the values `ABSOLUTE` of `lib.published`, on
+features of the printed widths. --data names a folder with the tables of `official`, or the official
+files that they are made from. --table takes names of tables, or sbu, fpha and cifar for all tables
+of a set. --results names a folder with a file of single runs per set: runs that it has are not made
+again, so an interrupted command goes on where it stopped, and a finished one writes the same page.
+A run that an error ends is a run too: its cell has the class of the error. Class orders are those
+of the labels. A seed sets the random filters of the backbone and the mini-batches.
 """
 
 import argparse

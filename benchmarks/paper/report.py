@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.lib.published import ABSOLUTE
 from benchmarks.paper.data_sets import BASE_CLASSES, FEATURES, PRETRAINING
 from benchmarks.paper.printed import (
     CIFAR_AVERAGES,
@@ -47,8 +48,9 @@ def _run_lines(rows, plan):
 
 def settings(data_set):
     """Describe the model of a data set."""
+    parameters = {**ABSOLUTE, **data_set.parameters}
     epochs = f"{data_set.epochs} epochs of Algorithm 2 per task where trained"
-    return f"as_published({_listed(data_set.parameters)}), {epochs}"
+    return f"published values, as_published({_listed(parameters)}), {epochs}"
 
 
 def _changes(row):

@@ -16,9 +16,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, clone
 
-from benchmarks.lib.data import read_arrays, test_masks
+from benchmarks.lib.published import ABSOLUTE, published_in_absolute_units
 from benchmarks.lib.report import read_records
-from benchmarks.paper.data_sets import DEEP_P, held_out, load_splits, thin
+from benchmarks.paper.data_sets import DEEP_P, load_splits, read_skeletons, thin
 from benchmarks.paper.end_to_end import build_end_to_end, load_nodes
 from benchmarks.paper.softmax import SoftmaxOneVsAll
 from benchmarks.paper.tables import CLOSED, IDA, ONE_NEURON
@@ -214,7 +214,7 @@ class Runner:
         """Names of the splits of a row."""
         if self.plan.quick or row.only_printed or row.data_set.name == "cifar":
             return [row.data_set.split]
-        return split_names(self.plan.folder / f"{row.data_set.name}.npz")
+        return split_names(self.plan.folder, row.data_set.name)
 
     def key(self, row, mode, split, seed):
         """Return the values of `KEY` of a run."""
@@ -225,10 +225,8 @@ class Runner:
             features += ", few samples"
         elif data_set.rows_per_class is not None:
             features += f", {data_set.rows_per_class} rows per class"
-        if row.held_out:
-            split += ", held-out training rows"
         # With its options of the bands by name.
-        published = FFNBClassifier.as_published(bands__max_epochs=250).get_params()
+        published = published_in_absolute_units(bands__max_epochs=250).get_params()
         given = sorted(parameters_of(row, mode, self.plan.quick).items())
         changes = ", ".join(f"{k}={value!r}" for k, value in given if value != published[k])
         return stream, features, str(row.pretraining), row.model, changes, split, str(seed)
@@ -251,7 +249,7 @@ def parameters_of(row, mode, quick=False):
         return {}
     epochs = 0 if mode == CLOSED else row.epochs or row.data_set.epochs
     epochs = min(epochs, QUICK_EPOCHS) if quick else epochs
-    return {**row.data_set.parameters, **row.parameters, "bands__max_epochs": epochs}
+    return {**ABSOLUTE, **row.data_set.parameters, **row.parameters, "bands__max_epochs": epochs}
 
 
 def build_model(row, mode, *, seed, device="cpu", quick=False):
@@ -293,17 +291,21 @@ def measure(key, plan, row, mode, name, seed):
     return key, replace(run, seconds=time.process_time() - start)
 
 
-def _run(plan, row, mode, name, seed):
-    """Return the figures of one run, without its time."""
+def rows_of(plan, row, name, seed):
+    """Return the rows of features of a split."""
     features = features_of(row, plan)
     load = load_splits(row.data_set.name, plan.folder, features, row.pretraining, seed, plan.device)
     split = load[name]
     if plan.quick:
-        split = thin(split, *QUICK_SAMPLES)
-    elif row.data_set.rows_per_class is not None:
-        split = thin(split, row.data_set.rows_per_class, None)
-    if row.held_out:
-        split = held_out(split, seed)
+        return thin(split, *QUICK_SAMPLES)
+    if row.data_set.rows_per_class is not None:
+        return thin(split, row.data_set.rows_per_class, None)
+    return split
+
+
+def _run(plan, row, mode, name, seed):
+    """Return the figures of one run, without its time."""
+    split = rows_of(plan, row, name, seed)
     if row.model.startswith("end-to-end"):
         # The convolution is a part of the model.
         split = load_nodes(row.data_set, plan.folder)[name]
@@ -405,6 +407,6 @@ class Logged(BaseEstimator):
 
 
 @cache
-def split_names(path):
-    """Return the names of the splits of a file."""
-    return list(test_masks(read_arrays(path), path))
+def split_names(folder, name):
+    """Return the names of the splits of a data set."""
+    return list(read_skeletons(folder, name)["masks"])

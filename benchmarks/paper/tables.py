@@ -27,8 +27,7 @@ class Row:
     `model` is a model of `runs.build_model`, and `parameters` differ from those of the data set.
     A `Study` gives a row without a data set to each of its data sets. Printed accuracies are in
     percent after each report, nan where there is none. `epochs` replaces the data set's number, and
-    a row of several splits may run on the printed split alone. With `held_out` a part of the
-    training rows takes the place of the test rows.
+    a row of several splits may run on the printed split alone.
     """
 
     label: str
@@ -42,7 +41,6 @@ class Row:
     modes: tuple[str, ...] = (CLOSED, TRAINED)
     epochs: int | None = None
     only_printed: bool = False
-    held_out: bool = False
 
     @property
     def final(self):

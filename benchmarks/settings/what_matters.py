@@ -18,9 +18,10 @@ from sklearn.model_selection import train_test_split
 from benchmarks.heads.compare import measure
 from benchmarks.heads.methods import Context, Method
 from benchmarks.lib.data import Split
+from benchmarks.lib.published import published_in_absolute_units
 from benchmarks.lib.report import command_line, page, publish, read_records, run_limited, table
 from benchmarks.lib.sets import Problem
-from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 
 # Title of the picture, and values.
 SETTINGS = {
@@ -63,7 +64,8 @@ def build(setting, value, context):
     """Return the classifier of a point."""
     parameters = {setting: value, "random_state": context.seed}
     if setting in ("p", "band_size"):
-        return FFNBClassifier.as_published(**{"p": 0.8, **parameters}, bands__max_epochs=0)
+        parameters = {"p": 0.8, **parameters}
+        return published_in_absolute_units(**parameters, bands__max_epochs=0)
     if setting == "shrinkage":
         parameters["epsilon"] = "auto" if value == "auto" else 0.1
     return IncrementalDiscriminantAnalysis().set_params(**parameters)

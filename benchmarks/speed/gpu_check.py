@@ -9,6 +9,7 @@ named as not measured. The tests marked ``cuda`` run last, and print a failure w
 
 import sys
 import time
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -19,16 +20,23 @@ from benchmarks.lib.clock import seconds_of, timed
 from benchmarks.lib.data import read_arrays
 from benchmarks.lib.report import command_line, environment_lines, limited
 from benchmarks.speed.many_classes import GaussianStream
-from ffnb_sklearn import IncrementalDiscriminantAnalysis
+from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis
 from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTHS = {"stem_width": 64, "widths": (64, 128, 256, 512)}
 NARROW = {"stem_width": 4, "widths": (4, 8), "blocks": (1, 1)}
 # Rows per class of the generated stream in place of CIFAR-100, classes of the large stream,
-# images, and predictions of a single row.
-FULL = {"rows": 500, "classes": 1000, "images": 20_000, "singles": 50, "network": WIDTHS}
-QUICK = {"rows": 12, "classes": 20, "images": 64, "singles": 3, "network": NARROW}
+# images, predictions of a single row, and epochs of Algorithm 2.
+FULL = {
+    "rows": 500,
+    "classes": 1000,
+    "images": 20_000,
+    "singles": 50,
+    "epochs": 10,
+    "network": WIDTHS,
+}
+QUICK = {"rows": 12, "classes": 20, "images": 64, "singles": 3, "epochs": 1, "network": NARROW}
 
 
 def cifar_stream(folder, sizes):
@@ -50,9 +58,9 @@ def learn(estimator, X, y, tasks):
         estimator.partial_fit(X[now], y[now])
 
 
-def measure_stream(X, y, test, tasks, device, sizes, **parameters):
+def measure_stream(X, y, test, tasks, device, sizes, make, **parameters):
     """Return the seconds of each step on one device, and the predicted labels."""
-    estimator = IncrementalDiscriminantAnalysis(random_state=0, device=device, **parameters)
+    estimator = make(random_state=0, device=device, **parameters)
     is_cuda = device.startswith("cuda")
     if is_cuda:
         torch.cuda.reset_peak_memory_stats()
@@ -65,17 +73,37 @@ def measure_stream(X, y, test, tasks, device, sizes, **parameters):
     return seconds, memory, labels
 
 
-def compare(name, stream, tasks, options, sizes, **parameters):
+def compare(
+    name, stream, tasks, options, sizes, make=IncrementalDiscriminantAnalysis, **parameters
+):
     """Print the seconds of a stream on the device and on the CPU, and whether labels agree."""
     X, y, test = stream
     expected = None
     for device in dict.fromkeys(["cpu", options.device]):
-        seconds, memory, labels = measure_stream(X, y, test, tasks, device, sizes, **parameters)
+        seconds, memory, labels = measure_stream(
+            X, y, test, tasks, device, sizes, make, **parameters
+        )
         steps = ", ".join(f"{step} {value:.4f} s" for step, value in seconds.items())
         print(f"- {name}, {device}: {steps}{memory}", flush=True)
         if expected is not None:
             print(f"- {name}: {np.mean(labels == expected):.4%} of the labels agree", flush=True)
         expected = labels
+
+
+def epochs_of_algorithm_2(stream, tasks, options, sizes):
+    """Print the seconds per epoch of Algorithm 2 in the second task, on the device and the CPU."""
+    X, y, _ = stream
+    n_epochs = sizes["epochs"]
+    for device in dict.fromkeys(["cpu", options.device]):
+        known = FFNBClassifier.as_published(random_state=0, device=device, bands__max_epochs=0)
+        learn(known, X, y, tasks[:1])
+        seconds = []
+        for max_epochs in (0, n_epochs):
+            tuned = deepcopy(known).set_params(bands__max_epochs=max_epochs)
+            seconds.append(seconds_of(learn, tuned, X, y, tasks[1:2]))
+        closed, trained = seconds
+        per_epoch = (trained - closed) / n_epochs
+        print(f"- Algorithm 2, {device}: {per_epoch:.4f} s per epoch", flush=True)
 
 
 def images_per_second(options, sizes):
@@ -130,6 +158,8 @@ def main(arguments=None):
     steps = {
         "CIFAR-100": lambda: compare("CIFAR-100", stream, base, options, sizes),
         "pairs": lambda: compare("pairs", stream, base, options, sizes, classifier="ovo"),
+        "bands": lambda: compare("bands", stream, base, options, sizes, make=FFNBClassifier),
+        "Algorithm 2": lambda: epochs_of_algorithm_2(stream, base, options, sizes),
         "images": lambda: images_per_second(options, sizes),
         "1000 classes": large,
     }

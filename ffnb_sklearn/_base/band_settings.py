@@ -11,7 +11,7 @@ from ..core.bands.settings import BandSettings, Descent
 from ..core.bands.trained import remove_neurons
 from ..core.messages import level_of_user
 from .bands import Bands
-from .settings import check_unchanged, plain_values, warn_of_idle
+from .settings import check_unchanged, plain_values
 
 __all__ = [
     "band_settings_of",
@@ -20,7 +20,7 @@ __all__ = [
     "conditions_of_bands",
     "descent_of",
     "warn_of_forgetting",
-    "warn_of_idle_options",
+    "warn_of_idle_parameters",
     "warn_of_merge",
     "warn_of_one_task",
     "warn_without_loss",
@@ -132,20 +132,25 @@ def warn_of_one_task(estimator):
         )
 
 
-def warn_of_idle_options(estimator):
+def warn_of_idle_parameters(estimator):
     """Warn of options of the bands that other options leave without effect."""
     bands = bands_of(estimator)
     if bands.max_epochs == 0:
         names = _OF_DESCENT
         if not bands.batch_norm:
             names = (*names, "batch_size")
-        idle = _changed(estimator, names)
-        warn_of_idle(idle, "bands__max_epochs=0, which skips the descent")
+        _warn_of_idle(estimator, names, "bands__max_epochs=0, which skips the descent")
     if not bands.null_space:
-        warn_of_idle(_changed(estimator, ["p"]), "bands__null_space=False")
+        _warn_of_idle(estimator, ("p",), "bands__null_space=False")
     if bands.init == "random":
-        idle = _changed(estimator, ["gamma", "left_out"])
-        warn_of_idle(idle, 'bands__init="random"')
+        _warn_of_idle(estimator, ("gamma", "left_out"), 'bands__init="random"')
+
+
+def _warn_of_idle(estimator, names, reason):
+    """Warn if some of the named parameters are not the default, and so do nothing."""
+    idle = _changed(estimator, names)
+    if idle:
+        _warn(f"These parameters have no effect with {reason}: {', '.join(idle)}.")
 
 
 def warn_without_loss(model):

@@ -1,5 +1,6 @@
 """Base class of the class-incremental classifiers: labels, transactions, predictions."""
 
+import math
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, ClassVar
@@ -21,6 +22,9 @@ from .priors import LEAST, unseen_scores
 from .validation import check_inputs, check_samples
 
 __all__ = ["ClassIncrementalClassifier", "learned_attribute"]
+
+# Most lines that a verbose estimator prints about the epochs of a task.
+_LINES_PER_TASK = 10
 
 
 def learned_attribute(read):
@@ -106,12 +110,19 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         advance()
 
     def _learn_samples(self, state, X, y, weights, observe):
-        """Return the state after a task with validated samples, and print a line if verbose."""
+        """Return the state after a task with validated samples, and print lines if verbose."""
         start = perf_counter()
-        before = state
         positions, arrived = label_positions(y, state.arrived)
+        n_new = len(arrived) - state.n_arrived
+        n_task = len(state.task_classes)
+        if n_new:
+            n_task += 1
+
+        def observe_and_print(epochs):
+            return self._print_epochs(observe(epochs), n_task, start)
+
         with without_modes():
-            state = self._learn_task(state, X, positions, arrived, weights, observe)
+            state = self._learn_task(state, X, positions, arrived, weights, observe_and_print)
         state = state.after_task(state.model, arrived)
         if self.verbose:
             seconds = perf_counter() - start
@@ -120,11 +131,25 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
             if losses:
                 epochs = f"{len(losses)} epochs, loss {losses[-1]:.3g}, "
             print(
-                f"[{type(self).__name__}] task {len(state.task_classes)}: {len(y)} samples, "
-                f"{len(arrived) - before.n_arrived} new classes, {len(arrived)} known, {epochs}"
+                f"[{type(self).__name__}] task {n_task}: {len(y)} samples, "
+                f"{n_new} new classes, {len(arrived)} known, {epochs}"
                 f"{seconds:.2f} s"
             )
         return state
+
+    def _print_epochs(self, epochs, n_task, start):
+        """Yield the items of `epochs`; if verbose, print a line for every tenth part of them."""
+        max_epochs = self._max_epochs()
+        step = math.ceil(max_epochs / _LINES_PER_TASK)
+        for number, losses in enumerate(epochs, start=1):
+            yield losses
+            if self.verbose and number % step == 0:
+                seconds = perf_counter() - start
+                print(
+                    f"[{type(self).__name__}] task {n_task}: epoch {number} of {max_epochs}, "
+                    f"loss {losses[-1]:.3g}, {seconds:.2f} s",
+                    flush=True,
+                )
 
     def _learn_task(self, state, X, positions, arrived, weights, observe):
         """Return the state with the model after a task; start a new model if there is none.
@@ -195,9 +220,9 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         # Tools that explain predictions pass arrays, and remove the names from a copy by None.
         self._state = replace(self._learned_state(), feature_names_in=names)
 
-    def _samples(self, state, X):
-        """Validate samples and return them in the form that the core takes."""
-        X, _ = check_inputs(self, X, state)
+    def _samples(self, state, X, name="X"):
+        """Validate samples, an argument of some name, and return them as the core takes them."""
+        X, _ = check_inputs(self, X, state, name)
         return place_samples(self.device, X, state)
 
     def _possible_labels(self, state):

@@ -49,5 +49,5 @@ def descent_bound(classifier, X, y, X_previous):
     X, _ = check_inputs(classifier, X, state)
     positions, _ = label_positions(y, state.arrived)
     task = place_task(classifier.device, state, X, positions, np.ones(len(X)))
-    previous = classifier._samples(state, X_previous)
+    previous = classifier._samples(state, X_previous, "X_previous")
     return core_bound.descent_bound(state.model, task, previous.double())

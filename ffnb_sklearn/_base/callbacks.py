@@ -73,12 +73,12 @@ class ReportedTask:
             **self._arguments, reconstruction_attributes=attributes
         )
 
-    def epochs(self, numbers):
-        """Yield the numbers of epochs, each reported as a subtask, until a callback ends them."""
-        for number in numbers:
+    def epochs(self, epochs):
+        """Yield the items of `epochs`, each reported as a subtask, until a callback ends them."""
+        for losses in epochs:
             epoch = self._context.subcontext("epoch")
             epoch.call_on_fit_task_begin(**self._arguments)
-            yield number
+            yield losses
             if epoch.call_on_fit_task_end(**self._arguments):
                 return
 

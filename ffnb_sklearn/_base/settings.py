@@ -1,6 +1,5 @@
 """Parameters of an estimator as settings of the core, and their agreement with a learned state."""
 
-import warnings
 from dataclasses import fields, replace
 from numbers import Integral
 from operator import is_
@@ -11,7 +10,6 @@ from sklearn.utils._param_validation import validate_parameter_constraints
 
 from .._inputs.labels import check_labels
 from .._inputs.seeds import next_seed
-from ..core.messages import level_of_user
 from ..core.settings import Settings
 
 __all__ = [
@@ -22,8 +20,6 @@ __all__ = [
     "plain_values",
     "present_state",
     "settings_of",
-    "warn_of_idle",
-    "warn_of_idle_with_head",
 ]
 
 # Most neurons of the automatic shared band, and most weights of all of them: wide inputs need
@@ -147,32 +143,6 @@ def _plain_value(value, hint):
     if int in field_types:
         return int(value)
     return value
-
-
-def warn_of_idle_with_head(estimator):
-    """Warn of parameters that the solved classifier does not read."""
-    head = estimator.classifier
-    # The value selects the ridge and the energy of the inputs.
-    is_zero = estimator.shrinkage == 0
-    if head == "ova":
-        idle = []
-        if estimator.shrinkage != "auto" and not is_zero:
-            idle.append("shrinkage")
-        if getattr(estimator, "covariance", "class") != "class":
-            idle.append("covariance")
-        warn_of_idle(idle, 'classifier="ova", which has one covariance for all classes')
-    if head != "gaussian" and is_zero and estimator.refresh:
-        warn_of_idle(["refresh"], f'classifier="{head}" and shrinkage=0, which choose nothing')
-
-
-def warn_of_idle(names, reason):
-    """Warn if there are names, those of parameters that are set and do nothing."""
-    if names:
-        warnings.warn(
-            f"These parameters have no effect with {reason}: {', '.join(names)}.",
-            UserWarning,
-            stacklevel=level_of_user(),
-        )
 
 
 def check_continuation(before, now):

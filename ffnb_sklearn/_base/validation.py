@@ -3,7 +3,12 @@
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array, check_consistent_length
-from sklearn.utils.validation import _check_sample_weight, _get_feature_names, validate_data
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    _check_sample_weight,
+    _get_feature_names,
+)
 
 from .._inputs.arrays import as_numpy
 from .._inputs.labels import check_labels, check_targets
@@ -54,22 +59,26 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
     return X[is_used], y[is_used], declared, weights[is_used], state
 
 
-def check_inputs(estimator, X, state, **checks):
+def check_inputs(estimator, X, state, name="X", **checks):
     """Validate samples; return them, C-ordered or in CSR form, and the state.
 
-    A state of None is replaced by one of the features alone; the estimator does not change. Further
-    `checks` are arguments of `check_array`.
+    A state of None is replaced by one of the features alone; the estimator does not change. `name`
+    is that of the argument, and further `checks` are arguments of `check_array`.
     """
-    X = as_numpy(X, "X")
+    X = as_numpy(X, name)
+    checks = {"estimator": estimator, "input_name": name, **_FORM, **checks}
     try:
         if state is None:
             names = _get_feature_names(X)
-            X = check_array(X, estimator=estimator, input_name="X", **_FORM, **checks)
+            X = check_array(X, **checks)
             random_state = integer_state(estimator.random_state)
             projection = projection_for(X, estimator, random_state)
             state = State(X.shape[1], names, projection, random_state=random_state)
         else:
-            X = validate_data(estimator, X, reset=False, **_FORM, **checks)
+            # `validate_data` does the same, but names every argument X.
+            _check_feature_names(estimator, X, reset=False)
+            X = check_array(X, **checks)
+            _check_n_features(estimator, X, reset=False)
     except ValueError as error:
         if "could not convert string to float" in str(error):
             error.add_note(
@@ -83,20 +92,20 @@ def check_inputs(estimator, X, state, **checks):
     if issparse(X):
         X = _without_repeated_entries(X)
         values = X.data
-    check_magnitudes(values)
+    check_magnitudes(values, name)
     return X, state
 
 
-def check_magnitudes(values):
-    """Raise if squares of the values would overflow in second moments."""
+def check_magnitudes(values, name="X"):
+    """Raise if squares of the values of an argument would overflow in second moments."""
     # Computing absolute values would copy the values.
     highest = float(values.max(initial=0.0))
     lowest = float(values.min(initial=0.0))
     largest = max(highest, -lowest)
     if largest > _LARGEST:
         raise ValueError(
-            f"X must have magnitudes of at most {_LARGEST:.0e}, whose moments can be computed; its "
-            f"largest is {largest:.3e}. Rescale the features."
+            f"{name} must have magnitudes of at most {_LARGEST:.0e}, whose moments can be "
+            f"computed; its largest is {largest:.3e}. Rescale the features."
         )
 
 

@@ -1,9 +1,9 @@
-"""Split labelled data into tasks of new classes."""
+"""Split labelled data into tasks of new classes, or of classes that tasks share."""
 
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Literal
 
 import numpy as np
@@ -18,15 +18,17 @@ from .labels import check_labels, check_targets
 __all__ = [
     "SPLIT_CONSTRAINTS",
     "class_incremental_tasks",
-    "classes_of_tasks",
     "labels_of_samples",
     "samples_of_tasks",
+    "split_into_tasks",
 ]
 
 SPLIT_CONSTRAINTS: dict[str, list[object]] = {
     "classes_per_task": [Interval(Integral, 1, None, closed="left"), "array-like"],
     "first_task_classes": [Interval(Integral, 1, None, closed="left"), None],
     "class_order": [StrOptions({"sorted", "random"}), "array-like"],
+    "blurry_classes": [Interval(Real, 0, 1, closed="both")],
+    "blurry_samples": [Interval(Real, 0, 1, closed="left")],
     "random_state": ["random_state"],
 }
 
@@ -38,9 +40,14 @@ def class_incremental_tasks(
     classes_per_task: int | Sequence[int] = 1,
     first_task_classes: int | None = None,
     class_order: Literal["sorted", "random"] | ArrayLike = "sorted",
+    blurry_classes: float = 0.0,
+    blurry_samples: float = 0.0,
     random_state: int | np.random.RandomState | None = None,
 ) -> list[NDArray[np.intp]]:
-    """Split the samples of `y` into tasks with disjoint classes.
+    """Split the samples of `y` into tasks with disjoint classes, or with classes that they share.
+
+    With `blurry_classes` and `blurry_samples`, the tasks are those of a blurry stream [1]_, [2]_:
+    some samples of some classes leave the task of their class and come in any task.
 
     Parameters
     ----------
@@ -56,8 +63,14 @@ def class_incremental_tasks(
         Order in which the classes arrive. "random" shuffles the sorted classes with
         `random_state`: for 100 classes, the seed 1993 gives the order in which most papers stream
         CIFAR-100. An array holds each label once.
+    blurry_classes : float, default=0.0
+        Share of the classes, in [0, 1], that are blurry; at least one class if the share is
+        positive. They are drawn with `random_state`. All other classes come in one task only.
+    blurry_samples : float, default=0.0
+        Share of the samples of each blurry class, in [0, 1), that are dealt to all tasks in random
+        order, in parts of random size. At least one sample of the class stays in its task.
     random_state : int, RandomState instance or None, default=None
-        Seed of the "random" class order.
+        Seed of the "random" class order, and of what is blurry.
 
     Returns
     -------
@@ -67,16 +80,26 @@ def class_incremental_tasks(
     Raises
     ------
     ValueError
-        If `y` does not contain class labels, or the classes cannot be divided as requested.
+        If `y` does not contain class labels, the classes cannot be divided as requested, or only
+        one of `blurry_classes` and `blurry_samples` is positive.
 
     Warns
     -----
     UserWarning
-        If `random_state` is given and has no effect, because `class_order` is not "random".
+        If `random_state` is given and has no effect, because nothing is drawn.
 
     See Also
     --------
     evaluate_stream : Learn and score the tasks one after another.
+
+    References
+    ----------
+    .. [1] H. Koh, D. Kim, J.-W. Ha and J. Choi. Online Continual Learning on Class Incremental
+       Blurry Task Configuration with Anytime Inference. ICLR 2022: shares of classes and samples.
+    .. [2] J.-Y. Moon, K.-H. Park, J. U. Kim and G.-M. Park. Online Class Incremental Learning on
+       Stochastic Blurry Task Boundary via Mask and Visual Prompt Tuning. ICCV 2023 (Si-Blurry):
+       parts of random size. It also draws the number of classes of each task, which
+       `classes_per_task` sets here.
 
     Examples
     --------
@@ -84,12 +107,29 @@ def class_incremental_tasks(
     >>> y = ["dog", "cat", "cow", "cat", "owl"]
     >>> [task.tolist() for task in class_incremental_tasks(y, classes_per_task=2)]
     [[1, 2, 3], [0, 4]]
+
+    In a blurry stream, tasks share classes:
+
+    >>> y = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]
+    >>> for task in class_incremental_tasks(
+    ...     y, blurry_classes=1.0, blurry_samples=0.5, random_state=2
+    ... ):
+    ...     print([y[sample] for sample in task])
+    [0, 0, 0, 0, 2]
+    [1, 1, 1, 2]
+    [1, 2, 2]
     """
     labels = labels_of_samples(y, "y")
-    task_classes = classes_of_tasks(
-        labels, classes_per_task, first_task_classes, class_order, random_state
+    tasks, _ = split_into_tasks(
+        labels,
+        classes_per_task,
+        first_task_classes,
+        class_order,
+        blurry_classes,
+        blurry_samples,
+        random_state,
     )
-    return samples_of_tasks(labels, task_classes, "y")
+    return tasks
 
 
 def labels_of_samples(y, name):
@@ -100,26 +140,73 @@ def labels_of_samples(y, name):
     return labels
 
 
-def classes_of_tasks(labels, classes_per_task, first_task_classes, class_order, random_state):
-    """Return the classes of each task, in order of arrival."""
+def split_into_tasks(
+    labels,
+    classes_per_task,
+    first_task_classes,
+    class_order,
+    blurry_classes,
+    blurry_samples,
+    random_state,
+):
+    """Return the sample indices of each task, and its classes in order of arrival.
+
+    A blurry class is one of the classes of a single task, although its samples come in others too.
+    """
+    is_blurry = blurry_classes > 0
+    if is_blurry != (blurry_samples > 0):
+        raise ValueError(
+            "blurry_classes and blurry_samples must both be positive, or both 0; got "
+            f"{blurry_classes} and {blurry_samples}."
+        )
     classes = np.unique(labels)
     sizes = _sizes_of_tasks(len(classes), classes_per_task, first_task_classes)
     is_random = isinstance(class_order, str) and class_order == "random"
-    if random_state is not None and not is_random:
+    if random_state is not None and not is_random and not is_blurry:
         warnings.warn(
             f"random_state={random_state!r} has no effect, because it only draws "
-            f'class_order="random"; got class_order={class_order!r}.',
+            f'class_order="random" and blurry classes; got class_order={class_order!r} and '
+            f"blurry_classes={blurry_classes}.",
             UserWarning,
             stacklevel=level_of_user(),
         )
-    if is_random:
-        classes = check_random_state(random_state).permutation(classes)
-    elif not isinstance(class_order, str):
-        order = check_labels(class_order, classes, "class_order")
-        _check_order(classes.tolist(), order.tolist())
-        classes = order
+    generator = check_random_state(random_state)
+    order = generator.permutation(classes) if is_random else _given_order(classes, class_order)
     ends = np.cumsum(sizes)
-    return np.split(classes, ends[:-1])
+    task_classes = np.split(order, ends[:-1])
+    tasks = samples_of_tasks(labels, task_classes, "y")
+    if is_blurry:
+        tasks = _blurred(tasks, labels, blurry_classes, blurry_samples, generator)
+    return tasks, task_classes
+
+
+def _given_order(classes, class_order):
+    """Return the classes in sorted order, or in the order of an array."""
+    if isinstance(class_order, str):
+        return classes
+    order = check_labels(class_order, classes, "class_order")
+    _check_order(classes.tolist(), order.tolist())
+    return order
+
+
+def _blurred(tasks, labels, blurry_classes, blurry_samples, generator):
+    """Return tasks with a share of the samples of some classes dealt to all of them."""
+    classes, codes = np.unique(labels, return_inverse=True)
+    n_blurry = max(round(blurry_classes * len(classes)), 1)
+    pool = []
+    for code in generator.permutation(len(classes))[:n_blurry]:
+        samples = np.flatnonzero(codes == code)
+        # The task of the class keeps a sample, so that no task is empty.
+        n_moved = min(round(blurry_samples * len(samples)), len(samples) - 1)
+        pool.append(generator.permutation(samples)[:n_moved])
+    moved = generator.permutation(np.concatenate(pool))
+    cuts = generator.randint(0, len(moved) + 1, size=len(tasks) - 1)
+    parts = np.split(moved, np.sort(cuts))
+    blurred = []
+    for task, part in zip(tasks, parts, strict=True):
+        kept = np.setdiff1d(task, moved, assume_unique=True)
+        blurred.append(np.sort(np.concatenate([kept, part])))
+    return blurred
 
 
 def _check_order(classes, order):

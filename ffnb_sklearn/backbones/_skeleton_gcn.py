@@ -59,6 +59,8 @@ class SkeletonGCN(nn.Module):
         `s` places later, in cyclic order; the shifts are spread evenly over 1 to ``n_nodes // 2``.
     n_length_filters : int, default=8
         Number of filters per pairing, each of which gives lengths.
+    pooled : bool, default=False
+        Whether each feature is the mean over the nodes, or every node has features of its own.
     random_state : int, default=None
         Seed of the filters. None draws them from the global generator of torch, which a
         `TorchFeatureExtractor` seeds.
@@ -66,7 +68,8 @@ class SkeletonGCN(nn.Module):
     Attributes
     ----------
     n_features : int
-        Width of the output, ``n_nodes * (n_filters + n_pairings * n_length_filters)``.
+        Width of the output: ``n_filters + n_pairings * n_length_filters``, times `n_nodes` unless
+        the features are pooled.
 
     See Also
     --------
@@ -110,6 +113,7 @@ class SkeletonGCN(nn.Module):
         n_filters: int = 8,
         n_pairings: int = 0,
         n_length_filters: int = 8,
+        pooled: bool = False,
         random_state: int | None = None,
     ) -> None:
         super().__init__()
@@ -119,6 +123,8 @@ class SkeletonGCN(nn.Module):
         n_filters = _check_integer("n_filters", n_filters, 0)
         n_pairings = _check_integer("n_pairings", n_pairings, 0, n_nodes // 2)
         n_length_filters = _check_integer("n_length_filters", n_length_filters, 1)
+        if not isinstance(pooled, bool):
+            raise ValueError(f"pooled must be True or False; got {pooled!r}.")
         if n_node_features % _AXES:
             raise ValueError(
                 f"n_node_features must be a multiple of 3 coordinates; got {n_node_features}."
@@ -129,7 +135,9 @@ class SkeletonGCN(nn.Module):
             generator = torch.Generator().manual_seed(seed)
         self.n_nodes = n_nodes
         self.n_node_features = n_node_features
-        self.n_features = n_nodes * (n_filters + n_pairings * n_length_filters)
+        self.pooled = pooled
+        n_responses = n_filters + n_pairings * n_length_filters
+        self.n_features = n_responses if pooled else n_nodes * n_responses
         n_chunks = n_node_features // _AXES
         filters = _draw_filters(1, n_chunks, _AXES, n_filters, generator)
         _mirror_filters(filters)
@@ -153,7 +161,8 @@ class SkeletonGCN(nn.Module):
         Returns
         -------
         torch.Tensor of shape (batch, `n_features`)
-            All features of the first node, then all features of the next node, and so on.
+            All features of the first node, then all features of the next node, and so on, or the
+            means over the nodes if `pooled`.
         """
         if nodes.ndim != 3 or nodes.shape[1:] != (self.n_nodes, self.n_node_features):
             raise ValueError(
@@ -169,6 +178,8 @@ class SkeletonGCN(nn.Module):
         sums = torch.einsum("biktc,ktf->bikfc", vectors, self.length_filters)
         lengths = sums.norm(dim=-1)
         features = torch.cat([responses.flatten(2), lengths.flatten(2)], dim=2)
+        if self.pooled:
+            return features.mean(dim=1)
         return features.flatten(1)
 
 

@@ -54,7 +54,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     random_state : int, RandomState instance or None, default=None
         Seed of the weights and of the mini-batches.
     verbose : bool or int, default=False
-        Whether to print a line for every task.
+        Whether to print a line for every task, and up to ten lines for its epochs.
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ from .._base import export, novelty, revision
 from .._base.base import ClassIncrementalClassifier, learned_attribute
 from .._base.learning import learn_task
 from .._base.priors import allow_for_unforeseen, class_priors, estimate_shares
-from .._base.settings import present_state, warn_of_idle_with_head
+from .._base.settings import present_state
 from .._base.transfer import (
     TransferQuality,
     check_dense,
@@ -91,7 +91,6 @@ class BaseDiscriminantClassifier(
 
     def _warn_of_idle_parameters(self):
         """Warn of parameters that other parameters leave without effect."""
-        warn_of_idle_with_head(self)
 
     def _merge_conditions(self, model):
         """Return by name the values of a model, beside its settings, that a merge needs equal."""

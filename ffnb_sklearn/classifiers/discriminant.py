@@ -36,7 +36,7 @@ class IncrementalDiscriminantAnalysis(BaseDiscriminantClassifier):
     shrinkage : float or "auto", default="auto"
         Share in [0, 1] of the pooled covariance in the covariance of a class: 0 for quadratic, 1
         for linear discriminant analysis. "auto" is the intensity of Ledoit and Wolf [1]_ within
-        limits.
+        limits. With ``classifier="ova"`` novelty scores alone read another value than 0.
     epsilon : float or "auto", default="auto"
         Positive ridge, relative to the mean variance within classes. "auto" follows the shrinkage;
         it is 0.3 with ``classifier="ova"``, and 0.7 with ``shrinkage=0``.
@@ -207,8 +207,10 @@ class IncrementalDiscriminantAnalysis(BaseDiscriminantClassifier):
     ) -> Self:
         """Forget samples, as if they had never been learned.
 
-        It needs ``rank=None``, with which the moments of the samples can be subtracted exactly. A
-        class of which nothing remains is forgotten. With ``novelty=True`` the classes of the
+        With ``rank=None`` the moments of the samples are subtracted exactly. Otherwise the weight,
+        the mean and the variances of a class are exact, and so is its covariance along the axes
+        that it keeps; these were chosen with the samples. A class of which nothing remains is
+        forgotten. With ``novelty=True`` the classes of the
         samples lose their scores for `novelty_threshold`, and are not in it before they learn
         again; with ``scale=True``, `offset_` and `scale_` stay. Both warn.
 
@@ -229,8 +231,8 @@ class IncrementalDiscriminantAnalysis(BaseDiscriminantClassifier):
         Raises
         ------
         ValueError
-            If moments are not exact, a label was not learned, the samples cannot be subtracted
-            from the moments of their class, or they lie so far from its other samples (about 30,000
+            If a label was not learned, the samples cannot be subtracted from the moments of their
+            class, or they lie so far from its other samples (about 30,000
             standard deviations of a column) that only rounding errors of these would remain. Any
             other samples that were not learned cannot be told from samples that were. Rounding
             errors of earlier calls are no reason: the model stores a bound on them.

@@ -705,7 +705,7 @@ def subtract(
 def subtract_truncated(
     moments: ClassMoments, removed: ClassMoments, *, device: torch.device
 ) -> ClassMoments | None:
-    r"""Return the moments of a class of truncated scatter without some samples; None if none remain.
+    r"""Return the moments of a truncated class without some samples; None if none remain.
 
     `removed` has an exact scatter. The weight, the mean and the diagonal of the scatter are exact.
     Along the axes V that the class keeps, with the rows B of `subtract`,

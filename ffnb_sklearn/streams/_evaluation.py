@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import HasMethods
 
 from .. import metrics
 from .._inputs.arguments import validate_arguments
-from .._inputs.tasks import SPLIT_CONSTRAINTS, classes_of_tasks, samples_of_tasks
+from .._inputs.tasks import SPLIT_CONSTRAINTS, samples_of_tasks, split_into_tasks
 from ._html import cell_of, curve_of, figure_of, heading, table_of
 from ._learner import StreamClassifier, StreamLearner, check_stream
 
@@ -35,9 +35,12 @@ class StreamResult:
         Entry (i, j): accuracy on the test samples of task j after task i was learned. NaN for
         j > i, unless future tasks were scored.
     accuracies : ndarray of shape (n_tasks,)
-        Accuracy over the test samples of all classes learned so far, after each task.
+        Accuracy over the test samples of all classes seen so far, after each task.
+    n_classes : ndarray of shape (n_tasks,)
+        Number of these classes.
     task_classes : list of ndarray
-        The labels of each task, in order of arrival.
+        The labels of each task, in order of arrival. A blurry class belongs to one task, although
+        other tasks hold samples of it.
     n_test_per_task : ndarray of shape (n_tasks,)
         Number of test samples of each task.
     fit_seconds : ndarray of shape (n_tasks,)
@@ -51,6 +54,7 @@ class StreamResult:
 
     accuracy_matrix: NDArray[np.float64]
     accuracies: NDArray[np.float64]
+    n_classes: NDArray[np.int64]
     task_classes: list[np.ndarray]
     n_test_per_task: NDArray[np.int64]
     fit_seconds: NDArray[np.float64]
@@ -60,10 +64,9 @@ class StreamResult:
     def __repr__(self) -> str:
         """Return a line with the stream and its results."""
         n_tasks = len(self.task_classes)
-        n_classes = sum(map(len, self.task_classes))
         return (
-            f"StreamResult of {type(self.estimator).__name__}, {n_tasks} tasks, {n_classes} "
-            f"classes: accuracy {self.final_accuracy:.1%} at the end and "
+            f"StreamResult of {type(self.estimator).__name__}, {n_tasks} tasks, "
+            f"{self.n_classes[-1]} classes: accuracy {self.final_accuracy:.1%} at the end and "
             f"{self.average_incremental_accuracy:.1%} on average"
         )
 
@@ -88,7 +91,7 @@ class StreamResult:
         Returns
         -------
         pandas.DataFrame
-            Number of classes learned so far, accuracy over all of them, seconds, bytes, and the
+            Number of classes seen so far, accuracy over all of them, seconds, bytes, and the
             accuracy on the test samples of each task.
 
         Raises
@@ -97,16 +100,15 @@ class StreamResult:
             If pandas is not installed.
         """
         pandas = check_pandas_support("StreamResult.to_frame")
-        n_classes = [len(classes) for classes in self.task_classes]
         columns: dict[str, Any] = {
-            "n_classes": np.cumsum(n_classes),
+            "n_classes": self.n_classes,
             "accuracy": self.accuracies,
             "fit_seconds": self.fit_seconds,
             "state_bytes": self.state_bytes,
         }
         for number, accuracies in enumerate(self.accuracy_matrix.T, start=1):
             columns[f"accuracy_task_{number}"] = accuracies
-        index = pandas.RangeIndex(1, len(n_classes) + 1, name="task")
+        index = pandas.RangeIndex(1, len(self.n_classes) + 1, name="task")
         return pandas.DataFrame(columns, index=index)
 
     @property
@@ -117,9 +119,8 @@ class StreamResult:
 
     @property
     def average_incremental_accuracy(self) -> float:
-        """See :func:`ffnb_sklearn.metrics.average_incremental_accuracy`."""
-        task_sizes = self.n_test_per_task
-        return metrics.average_incremental_accuracy(self.accuracy_matrix, task_sizes)
+        """Mean of `accuracies`; see :func:`ffnb_sklearn.metrics.average_incremental_accuracy`."""
+        return float(self.accuracies.mean())
 
     @property
     def forgetting(self) -> float:
@@ -147,6 +148,8 @@ def evaluate_stream(
     classes_per_task: int | Sequence[int] = 1,
     first_task_classes: int | None = None,
     class_order: Literal["sorted", "random"] | ArrayLike = "sorted",
+    blurry_classes: float = 0.0,
+    blurry_samples: float = 0.0,
     random_state: int | np.random.RandomState | None = None,
     score_future: bool = False,
     declare_classes: bool = False,
@@ -170,8 +173,11 @@ def evaluate_stream(
         Test samples.
     y_test : array-like of shape (n_test_samples,)
         Test labels. They must be labels of `y`, with at least one sample for each task.
-    classes_per_task, first_task_classes, class_order, random_state : parameters of the split
+    classes_per_task, first_task_classes, class_order : parameters of the split
         See :func:`class_incremental_tasks`.
+    blurry_classes, blurry_samples, random_state : parameters of the split
+        See :func:`class_incremental_tasks`. The test samples of a blurry class belong to the task
+        of the class, and count in `accuracies` from the first task that holds samples of it.
     score_future : bool, default=False
         Whether to score future tasks as well, which
         :func:`~ffnb_sklearn.metrics.forward_transfer` needs.
@@ -212,10 +218,15 @@ def evaluate_stream(
     """
     samples, labels = check_stream(X, y, "X", "y")
     test_samples, test_labels = check_stream(X_test, y_test, "X_test", "y_test")
-    task_classes = classes_of_tasks(
-        labels, classes_per_task, first_task_classes, class_order, random_state
+    tasks, task_classes = split_into_tasks(
+        labels,
+        classes_per_task,
+        first_task_classes,
+        class_order,
+        blurry_classes,
+        blurry_samples,
+        random_state,
     )
-    tasks = samples_of_tasks(labels, task_classes, "y")
     test_tasks = samples_of_tasks(test_labels, task_classes, "y_test")
     n_test = np.array([len(task) for task in test_tasks])
     if not n_test.all():
@@ -223,26 +234,32 @@ def evaluate_stream(
         raise ValueError(f"y_test holds no sample of the task with the classes {classes}.")
 
     n_tasks = len(tasks)
+    classes, arrivals = _arrivals(labels, tasks)
+    test_arrivals = arrivals[np.searchsorted(classes, test_labels)]
     n_correct = np.full((n_tasks, n_tasks), np.nan)
     accuracies = np.empty(n_tasks)
+    n_classes = np.empty(n_tasks, dtype=int)
     fit_seconds = np.empty(n_tasks)
     state_bytes = np.empty(n_tasks)
-    learner = StreamLearner(estimator, np.unique(labels), declare_classes, "evaluate_stream")
+    learner = StreamLearner(estimator, classes, declare_classes, "evaluate_stream")
     for i, task in enumerate(tasks):
         X_task = _safe_indexing(samples, task)
         name = f"task {i + 1} of {n_tasks}"
         fit_seconds[i] = learner.learn(X_task, labels[task], name, is_first=i == 0)
         # Measured before the estimator predicts, because a prediction may fill caches.
         state_bytes[i] = learner.pickled_size()
-        n_learned = i + 1
-        n_scored = n_tasks if score_future else n_learned
-        scored_tasks = test_tasks[:n_scored]
-        n_correct[i, :n_scored] = _n_correct(learner, test_samples, test_labels, scored_tasks)
-        accuracies[i] = n_correct[i, :n_learned].sum() / n_test[:n_learned].sum()
+        is_seen = test_arrivals <= i
+        is_scored = np.full_like(is_seen, True) if score_future else is_seen
+        is_correct = _is_correct(learner, test_samples, test_labels, is_scored)
+        n_scored = n_tasks if score_future else i + 1
+        n_correct[i, :n_scored] = [is_correct[task].sum() for task in test_tasks[:n_scored]]
+        accuracies[i] = is_correct[is_seen].mean()
+        n_classes[i] = (arrivals <= i).sum()
 
     return StreamResult(
         accuracy_matrix=n_correct / n_test,
         accuracies=accuracies,
+        n_classes=n_classes,
         task_classes=task_classes,
         n_test_per_task=n_test,
         fit_seconds=fit_seconds,
@@ -251,11 +268,19 @@ def evaluate_stream(
     )
 
 
-def _n_correct(learner, X, y, tasks):
-    """Return the number of samples of each task that the estimator predicts correctly."""
-    # A single prediction for all tasks is faster than a prediction for each task.
-    samples = np.concatenate(tasks)
-    predictions, _ = learner.predict(_safe_indexing(X, samples))
-    is_correct = predictions == y[samples]
-    ends = np.cumsum([len(task) for task in tasks])
-    return [task_is_correct.sum() for task_is_correct in np.split(is_correct, ends[:-1])]
+def _arrivals(labels, tasks):
+    """Return the classes, and the number of the first task with samples of each class."""
+    classes, codes = np.unique(labels, return_inverse=True)
+    arrivals = np.empty(len(classes), dtype=int)
+    for number, task in reversed(list(enumerate(tasks))):
+        arrivals[codes[task]] = number
+    return classes, arrivals
+
+
+def _is_correct(learner, X, y, is_scored):
+    """Return whether the prediction of each sample is correct, False for samples not scored."""
+    scored = np.flatnonzero(is_scored)
+    predictions, _ = learner.predict(_safe_indexing(X, scored))
+    is_correct = np.zeros(len(y), dtype=bool)
+    is_correct[scored] = predictions == y[scored]
+    return is_correct

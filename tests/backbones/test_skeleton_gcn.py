@@ -74,6 +74,13 @@ def test_features_are_those_of_the_formulas(adjacency):
     assert_allclose(features, np.concatenate(expected, axis=2).reshape(6, -1), atol=1e-12)
 
 
+def test_pooled_features_are_means_over_the_nodes():
+    pooled = network(pooled=True, **PAIRED)
+    of_nodes = network(**PAIRED)(NODES).reshape(6, 5, -1)
+    assert pooled.n_features == of_nodes.shape[2]
+    assert_allclose(pooled(NODES).detach(), of_nodes.mean(dim=1).detach(), atol=1e-12)
+
+
 def test_lengths_do_not_depend_on_the_direction_of_view():
     gcn = network(n_filters=0, n_pairings=2)
     rotation = np.linalg.qr(RNG.normal(size=(3, 3)))[0]
@@ -270,6 +277,7 @@ def test_pretraining_changes_the_filters(n_pairings):
         ({"n_length_filters": 0}, "n_length_filters must be an integer at least 1; got 0"),
         ({"n_node_features": 10}, "n_node_features must be a multiple of 3 coordinates; got 10"),
         ({"n_node_features": 0}, "n_node_features must be an integer at least 1; got 0"),
+        ({"pooled": 1}, "pooled must be True or False; got 1"),
         ({"random_state": -1}, "random_state must be an integer at least 0; got -1"),
         ({"adjacency": "hand"}, r"adjacency must be one of \['fpha', 'sbu'\], or .* got 'hand'"),
         ({"adjacency": "fpha"}, r"shape \(5, 5\) and finite .* got shape \(21, 21\)"),

@@ -134,16 +134,6 @@ def test_options_have_no_warning_in_calls_that_have_tasks():
             "bands__gamma, bands__left_out",
             'bands__init="random"',
         ),
-        (
-            {"classifier": "ova", "shrinkage": 0.3, "covariance": "identity"},
-            "shrinkage, covariance",
-            'classifier="ova"',
-        ),
-        (
-            {"classifier": "ovo", "shrinkage": 0, "refresh": 1.0},
-            "refresh",
-            'classifier="ovo" and shrinkage=0',
-        ),
     ],
 )
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
@@ -154,12 +144,6 @@ def test_options_that_other_options_leave_without_effect(parameters, idle, reaso
         getattr(clf, method)(X, CODES)
     assert len(caught) == 1
     assert caught[0].filename == __file__
-
-
-@pytest.mark.parametrize("head", ["ovo", "ova"])
-def test_parameters_that_the_head_reads_do_not_warn(head):
-    small(classifier=head, refresh=1.0).fit(X, CODES)
-    small(classifier=head, shrinkage=0).fit(X, CODES)
 
 
 @pytest.mark.parametrize("p", [0.5, 2])

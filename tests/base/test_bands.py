@@ -60,7 +60,7 @@ def test_options_are_set_by_name(route, method):
 
 def test_options_are_set_by_name_in_the_published_model():
     model = FFNBClassifier.as_published(p=75, bands__max_epochs=0)
-    assert (model.p, model.bands.max_epochs, model.bands.gamma) == (75, 0, 1.0)
+    assert (model.p, model.bands.max_epochs, model.bands.gamma) == (75, 0, 0.001)
 
 
 def test_no_estimator_changes_the_defaults():

@@ -60,7 +60,8 @@ def test_settings_of_the_head_that_a_classifier_lacks_are_the_defaults():
     discriminant = settings_of(IncrementalDiscriminantAnalysis(), 4, None)
     assert discriminant == settings_of(FFNBClassifier(), 4, None)
     assert (discriminant.units, discriminant.half_bias) == ("relative", True)
-    published = settings_of(FFNBClassifier.as_published(half_bias=False), 4, None)
+    changed = FFNBClassifier.as_published(units="absolute", half_bias=False)
+    published = settings_of(changed, 4, None)
     assert (published.units, published.half_bias) == ("absolute", False)
 
 

@@ -170,11 +170,14 @@ def test_verbose_prints_a_line_per_task(capsys):
     learned(estimator(), [0])
     assert capsys.readouterr().out == ""
     learned(estimator(verbose=True, max_epochs=3), [0], [0, 1])
-    first, second = capsys.readouterr().out.splitlines()
+    first, *epochs, last = capsys.readouterr().out.splitlines()
     start = "[NaiveIncrementalClassifier] task "
     # A single class leaves nothing to train.
     assert first.startswith(start + "1: 20 samples, 1 new classes, 1 known, 0.")
-    assert second.startswith(start + "2: 40 samples, 1 new classes, 2 known, 3 epochs, loss ")
+    for number, line in enumerate(epochs, start=1):
+        assert line.startswith(f"{start}2: epoch {number} of 3, loss ")
+    assert len(epochs) == 3
+    assert last.startswith(start + "2: 40 samples, 1 new classes, 2 known, 3 epochs, loss ")
 
 
 @pytest.mark.parametrize(

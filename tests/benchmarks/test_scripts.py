@@ -20,6 +20,7 @@ SCRIPTS = sorted(
     if "__main__" in path.read_text(encoding="utf-8")
 )
 QUICK = {
+    "paper.scales": ("standardised", ["--quick", "--seeds", "0", "--hold-out"]),
     "heads.novelty": ("score_samples", ["--quick"]),
     "heads.rows_per_class": ("cosine to the mean", ["--quick"]),
     "settings.bands": ("FFNB, bands__gamma=1.0", ["--quick", "--gammas", "1", "--hold-out"]),

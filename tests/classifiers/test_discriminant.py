@@ -280,10 +280,29 @@ def test_equal_samples_may_remain_of_the_only_class():
     assert_allclose(clf.class_counts_, [2.0])
 
 
-def test_forget_samples_needs_exact_moments():
+@pytest.mark.parametrize("rank", ["auto", 12])
+def test_samples_of_truncated_classes_are_nearly_forgotten(rank):
+    digits, labels = load_digits(return_X_y=True)
+    gone, stay, new = slice(0, 300), slice(300, 1200), slice(1200, None)
+    clf = exact().set_params(rank=rank).fit(digits[:1200], labels[:1200])
+    kept = clf.predict_proba(digits[new])
+    clf.forget_samples(digits[gone], labels[gone])
+    never = exact().set_params(rank=rank).fit(digits[stay], labels[stay])
+    assert_allclose(clf.class_counts_, never.class_counts_)
+    expected = never.predict_proba(digits[new])
+    errors = np.abs(clf.predict_proba(digits[new]) - expected).max(axis=1)
+    assert errors.mean() < 0.004
+    assert errors.mean() < 0.3 * np.abs(kept - expected).max(axis=1).mean()
+    assert np.mean(clf.predict(digits[new]) == never.predict(digits[new])) > 0.99
+
+
+def test_truncated_classes_lose_all_samples_and_nothing_that_they_cannot_have():
     clf = learned(estimator(), [0, 1], [2])
-    with unchanged(clf), pytest.raises(ValueError, match="learned with rank=None"):
-        clf.forget_samples(X[:1], CODES[:1])
+    assert_array_equal(clf.forget_samples(of(1), np.full(20, 1)).classes_, [0, 2])
+    with unchanged(clf), pytest.raises(ValueError, match="larger than that of the class"):
+        clf.forget_samples(np.tile(of(0), (2, 1)), np.zeros(40))
+    with unchanged(clf), pytest.raises(ValueError, match="negative variance"):
+        clf.forget_samples(of(0)[:3] + 50.0, np.zeros(3))
 
 
 # ---- samples that are forgotten in long sequences

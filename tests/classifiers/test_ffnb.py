@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
-from ffnb_sklearn import Bands, FFNBClassifier
+from ffnb_sklearn import Bands, FFNBClassifier, NaiveIncrementalClassifier
 from ffnb_sklearn._base.bound import descent_bound
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.distributed import partial_fit_shards
@@ -42,6 +43,28 @@ def test_verbose_counts_the_epochs(capsys):
     tuned.fit(X, np.random.default_rng(0).permutation(CODES))
     epochs = f"{tuned.n_iter_} epochs, loss {tuned.loss_curve_[-1]:.3g}, "
     assert epochs in capsys.readouterr().out
+
+
+def test_verbose_prints_a_tenth_of_the_epochs_with_their_losses(capsys):
+    tuned = estimator(verbose=True, bands__max_epochs=25)
+    tuned.fit(X, np.random.default_rng(0).permutation(CODES))
+    *epochs, task = capsys.readouterr().out.splitlines()
+
+    numbers = range(3, 25, 3)
+    assert len(epochs) == len(numbers)
+    for number, line in zip(numbers, epochs, strict=True):
+        loss = tuned.loss_curve_[number - 1]
+        start = f"[FFNBClassifier] task 1: epoch {number} of 25, loss {loss:.3g}, "
+        assert line.startswith(start)
+    assert task.startswith("[FFNBClassifier] task 1: ")
+
+
+def test_an_epoch_of_known_classes_belongs_to_no_new_task(capsys):
+    clf = NaiveIncrementalClassifier(verbose=True, max_epochs=1, random_state=0)
+    learned(clf, [0, 1], [0, 1])
+
+    starts = [line.split(":")[0] for line in capsys.readouterr().out.splitlines()]
+    assert starts == ["[NaiveIncrementalClassifier] task 1"] * 4
 
 
 def test_fit_streams_one_class_per_task_by_default():
@@ -319,7 +342,7 @@ def test_the_drift_is_within_the_bound():
 
     assert len(found.layers) == 2
     assert 0.0 < found.drift <= found.bound
-    assert all(one.drift <= one.bound for one in found.layers)
+    assert all(one.drift <= one.tight_bound <= one.bound for one in found.layers)
 
 
 @pytest.mark.parametrize(
@@ -361,6 +384,26 @@ def test_the_bound_checks_its_samples():
         model.forgetting_bound(X[:, :5])
     with pytest.raises(ValueError, match="NaN"):
         model.forgetting_bound(np.full((1, N_FEATURES), np.nan))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(np.nan, "X_previous contains NaN"), (1e80, "X_previous must have magnitudes of at most")],
+)
+def test_the_bound_names_its_samples_dense_and_sparse(value, message):
+    model = learned(estimator(), [0, 1], [2])
+    wrong = np.full((1, N_FEATURES), value)
+    for samples in (wrong, sparse.csr_array(wrong)):
+        with pytest.raises(ValueError, match=message):
+            model.forgetting_bound(samples)
+
+
+def test_the_bound_names_sparse_samples_with_a_wrong_index():
+    model = learned(estimator(), [0, 1], [2])
+    wrong = sparse.csr_array(X)
+    wrong.indices[3] = N_FEATURES
+    with pytest.raises(ValueError, match="X_previous must have indices within its shape"):
+        model.forgetting_bound(wrong)
 
 
 @pytest.mark.filterwarnings(f"ignore:{WITHOUT_LOSS}:UserWarning")

@@ -156,12 +156,40 @@ def test_subtracted_samples_leave_the_moments_of_the_other_samples():
     assert remaining.features is model.features
 
 
-def test_samples_are_not_subtracted_from_truncated_moments():
+def test_truncated_moments_keep_weight_mean_and_diagonal_without_samples():
     settings = replace(PLAIN, rank=3)
     samples = task(0, 1, n=20)
     model = learn(empty(D, settings), samples, settings)
-    with pytest.raises(ValueError, match="scatter of the class is not stored exactly"):
-        subtract_samples(model, subset(samples, slice(0, 3)), [0])
+    removed = subset(samples, slice(0, 3))
+    remaining, gone, rounded = subtract_samples(model, removed, [0])
+    assert gone == rounded == []
+    assert remaining.moments[1] is model.moments[1]
+    moments = remaining.moments[0]
+    exact = replace(settings, rank=None)
+    expected = learn(empty(D, exact), subset(samples, slice(3, 20)), exact).moments[0]
+    assert moments.weight == pytest.approx(expected.weight)
+    assert moments.weight_norm == pytest.approx(expected.weight_norm)
+    assert_allclose(moments.mean, expected.mean, rtol=1e-9, atol=1e-12)
+    assert_allclose(np.diag(moments.scatter()), np.diag(expected.scatter()), rtol=1e-5)
+    # Along the axes that the class keeps, the scatter is exact too.
+    axes = np.linalg.svd(model.moments[0].factor.astype(float), full_matrices=False)[2]
+    along = axes @ (moments.factor.T.astype(float) @ moments.factor) @ axes.T
+    assert_allclose(along, axes @ expected.scatter() @ axes.T, rtol=0.02, atol=0.05)
+
+
+def test_truncated_moments_lose_all_samples_and_no_others():
+    settings = replace(PLAIN, rank=3)
+    samples = task(0, 1, n=20)
+    model = learn(empty(D, settings), samples, settings)
+    whole = subset(samples, slice(0, 20))
+    _, gone, _ = subtract_samples(model, whole, [0])
+    assert gone == [0]
+    heavy = replace(whole, weights=2.0 * whole.weights)
+    with pytest.raises(ValueError, match="is larger than that of the class"):
+        subtract_samples(model, heavy, [0])
+    others = replace(subset(samples, slice(0, 3)), samples=99.0 + whole.X[:3])
+    with pytest.raises(ValueError, match="a column of the class would have a negative variance"):
+        subtract_samples(model, others, [0])
 
 
 @pytest.mark.parametrize("rank", [None, 3])

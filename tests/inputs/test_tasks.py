@@ -1,4 +1,4 @@
-"""Labels are split into tasks of new classes."""
+"""Labels are split into tasks of new classes, or of classes that tasks share."""
 
 import numpy as np
 import pandas as pd
@@ -90,6 +90,65 @@ def test_tasks_partition_samples_and_classes(y, per_task, first, seed):
     ]
 
 
+def home_counts(y, tasks, home):
+    """Return the number of samples of each class in the task of the class, and elsewhere."""
+    counts = np.array([np.bincount(y[task], minlength=len(home)) for task in tasks])
+    at_home = counts[home, np.arange(len(home))]
+    return at_home, counts.sum(axis=0) - at_home
+
+
+def test_blurry_classes_have_samples_in_tasks_of_other_classes():
+    y = np.repeat(np.arange(10), 50)
+    options = {"classes_per_task": 2, "blurry_classes": 0.4, "blurry_samples": 0.2}
+    blurry_sets = set()
+    sizes = set()
+    for seed in range(5):
+        tasks = class_incremental_tasks(y, random_state=seed, **options)
+
+        assert np.sort(np.concatenate(tasks)).tolist() == list(range(500))
+        assert all((np.diff(task) > 0).all() for task in tasks)
+        at_home, elsewhere = home_counts(y, tasks, np.repeat(np.arange(5), 2))
+        blurry = np.flatnonzero(elsewhere)
+        assert len(blurry) <= 4
+        # A fifth of 50 samples is dealt, and a part of it comes back.
+        assert (at_home >= 40).all()
+        blurry_sets.add(tuple(blurry))
+        sizes.add(tuple(map(len, tasks)))
+    assert len(blurry_sets) == len(sizes) == 5
+
+
+def test_a_seed_draws_the_same_blurry_tasks_and_the_same_class_order():
+    y = np.repeat(np.arange(6), 20)
+    random = {"class_order": "random", "classes_per_task": 2, "random_state": 3}
+    blurry = {"blurry_classes": 0.5, "blurry_samples": 0.3}
+    first = class_incremental_tasks(y, **random, **blurry)
+
+    assert as_lists(first) == as_lists(class_incremental_tasks(y, **random, **blurry))
+    # What is blurry does not change the order of the classes.
+    for task, plain in zip(first, class_incremental_tasks(y, **random), strict=True):
+        main = np.argsort(np.bincount(y[task], minlength=6))[-2:]
+        assert set(main) == set(y[plain])
+
+
+def test_each_class_keeps_a_sample_in_its_task():
+    y = np.repeat(np.arange(8), 2)
+    for seed in range(20):
+        tasks = class_incremental_tasks(
+            y, blurry_classes=0.01, blurry_samples=0.99, random_state=seed
+        )
+        at_home, elsewhere = home_counts(y, tasks, np.arange(8))
+        assert at_home.min() >= 1
+        # A positive share is one class at least.
+        assert elsewhere.sum() <= 1
+
+
+def test_blurry_labels_may_be_strings():
+    y = np.array(["a", "b"] * 10)
+    tasks = class_incremental_tasks(y, blurry_classes=1, blurry_samples=0.5, random_state=1)
+
+    assert [set(y[task]) for task in tasks] == [{"a", "b"}, {"a", "b"}]
+
+
 @pytest.mark.parametrize(
     ("y", "options", "message"),
     [
@@ -127,6 +186,10 @@ def test_tasks_partition_samples_and_classes(y, per_task, first, seed):
         # The order of a set of strings differs from process to process.
         (["a", "b"], {"class_order": {"a", "b"}}, "class_order must be one-dimensional"),
         ([0, 1, 2], {"class_order": "random", "random_state": "x"}, "'random_state' parameter"),
+        ([0, 1, 2], {"blurry_classes": 0.5}, "must both be positive, or both 0; got 0.5 and 0.0"),
+        ([0, 1, 2], {"blurry_samples": 0.5}, "must both be positive, or both 0; got 0.0 and 0.5"),
+        ([0, 1, 2], {"blurry_classes": 1.5}, "'blurry_classes' parameter"),
+        ([0, 1, 2], {"blurry_samples": 1.0}, "'blurry_samples' parameter"),
     ],
 )
 def test_refuses_to_split(y, options, message):

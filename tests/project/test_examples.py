@@ -118,6 +118,17 @@ def test_drift(run, tmp_path):
     assert_picture(tmp_path / "picture.png")
 
 
+def test_null_space(run, tmp_path):
+    lines = run("plot_null_space.py", "picture.png")
+    assert lines[0] == "p=0.95 keeps 13 of 64 axes, with 95.3 % of the energy"
+    assert sum(line.endswith("old neurons unchanged: True") for line in lines) == 2
+    drift, tight_bound, bound = numbers(lines, "null-space, drift and bounds:")
+    (free_drift, *_) = numbers(lines, "no null-space, drift and bounds:")
+    assert drift < tight_bound < 0.1 * bound
+    assert drift < 0.2 * free_drift
+    assert_picture(tmp_path / "picture.png")
+
+
 def test_sites(run, tmp_path):
     lines = run("plot_sites.py", "picture.png")
     (alone,) = numbers(lines, "north alone")

@@ -207,6 +207,13 @@ def test_torch_reads_checkpoints_safely():
 def test_versions_agree():
     citation = (ROOT / "CITATION.cff").read_text()
     assert re.findall(r"^version: (.+)$", citation, re.M) == [__version__]
+    entries = {}
+    for page in ("README.md", "docs/citing.rst"):
+        text = (ROOT / page).read_text()
+        assert re.findall(r"version = \{(.+)\}", text) == [__version__]
+        # The same lines, apart from their indentation.
+        entries[page] = re.findall(r"^ *(?:@|\w+ +=)(.+)$", text[text.index("@misc") :], re.M)
+    assert entries["README.md"] == entries["docs/citing.rst"]
     release = __version__.partition(".dev")[0]
     assert release in (ROOT / "CHANGELOG.md").read_text()
     assert PROJECT["dynamic"] == ["readme", "version"]

@@ -43,7 +43,7 @@ def layered_extractor():
 
 
 def fitted_graph_network():
-    parameters = {"n_nodes": 3, "n_node_features": 6}
+    parameters = {"n_nodes": 3, "n_node_features": 6, "pooled": True}
     rows = np.random.default_rng(0).random((4, 18))
     return TorchFeatureExtractor(SkeletonGCN, backbone_params=parameters, input_shape=(3, 6)).fit(
         rows

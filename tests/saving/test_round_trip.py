@@ -59,7 +59,7 @@ SETTINGS = {
     "random": {"bands__init": "random", "bands__activation": "sigmoid"},
     "batch norm": {"bands__batch_norm": True, "n_layers": 2},
     "pairs": {"classifier": "ovo", "shrinkage": 0.5, "epsilon": 0.1},
-    "one against all": {"classifier": "ova"},
+    "one against all": {"classifier": "ova", "covariance": "identity"},
     "exact": {"rank": None},
     "few axes": {"rank": 2},
     "tuned": {"bands__max_epochs": 3, "bands__weight_decay": 0.1},

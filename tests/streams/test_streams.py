@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.linear_model import SGDClassifier
 from sklearn.metrics import accuracy_score
@@ -14,7 +14,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from ffnb_sklearn import metrics
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, metrics
 from ffnb_sklearn.pipeline import make_continual_pipeline
 from ffnb_sklearn.streams import class_incremental_tasks, evaluate_stream
 
@@ -86,6 +86,50 @@ def test_matches_a_loop_written_by_hand(blobs):
     assert as_lists(result.task_classes) == groups
     assert result.n_test_per_task.tolist() == [np.isin(y_test, group).sum() for group in groups]
     assert 0 < np.nanmin(result.accuracy_matrix) < 1
+
+
+@pytest.mark.parametrize("score_future", [False, True])
+def test_a_blurry_stream_matches_a_loop_written_by_hand(blobs, score_future):
+    X, y, X_test, y_test = blobs
+    blurry = {"blurry_classes": 0.6, "blurry_samples": 0.4, "random_state": 3}
+    result = evaluate_stream(NearestMean(), *blobs, score_future=score_future, **blurry)
+
+    learner = NearestMean()
+    seen = set()
+    for i, task in enumerate(class_incremental_tasks(y, **blurry)):
+        learner.partial_fit(X[task], y[task])
+        seen |= set(y[task].tolist())
+        for j in range(5):
+            rows = y_test == j
+            is_scored = score_future or j <= i
+            expected = learner.score(X_test[rows], y_test[rows]) if is_scored else np.nan
+            np.testing.assert_equal(result.accuracy_matrix[i, j], expected)
+        rows = np.isin(y_test, list(seen))
+        assert result.accuracies[i] == learner.score(X_test[rows], y_test[rows])
+        assert result.n_classes[i] == len(seen)
+    assert as_lists(result.task_classes) == [[0], [1], [2], [3], [4]]
+    # Some class comes before its task.
+    assert (result.n_classes > [1, 2, 3, 4, 4]).any()
+    assert result.average_incremental_accuracy == result.accuracies.mean()
+
+
+def test_an_exact_learner_ends_blurry_streams_as_joint_training(digits):
+    X, y, X_test, _ = digits
+    estimator = IncrementalDiscriminantAnalysis(
+        shared_band_size=0, rank=None, shrinkage=0.5, epsilon=0.1, random_state=0
+    )
+    joint = clone(estimator).fit(X, y).decision_function(X_test)
+    for seed in (0, 1):
+        result = evaluate_stream(
+            estimator,
+            *digits,
+            classes_per_task=5,
+            blurry_classes=0.5,
+            blurry_samples=0.1,
+            random_state=seed,
+        )
+        found = result.estimator.decision_function(X_test)
+        np.testing.assert_allclose(found, joint, rtol=1e-8)
 
 
 def test_properties_are_the_metrics(blobs):

@@ -29,22 +29,23 @@ class LayerBound(NamedTuple):
     Attributes
     ----------
     bound : float
-        Bound on `drift`, B_l of Proposition 1.
+        Product of `alpha` and `beta`, the bound of Proposition 1 on `drift`.
+    tight_bound : float
+        Squared norm of the responses of the newest rows, which are the product of both matrices.
+        It lies between `drift` and `bound`.
     drift : float
-        Squared norm of the change of the layer's outputs, never above `bound`.
+        Squared norm of the change of the layer's outputs.
     alpha : float
         Squared norm of the coordinates of the newest rows.
     beta : float
         Squared norm of the residual coordinates of the inputs of the newest rows.
-    old_weights : float
-        Squared norm of the older rows.
     """
 
     bound: float
+    tight_bound: float
     drift: float
     alpha: float
     beta: float
-    old_weights: float
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,11 @@ class ForgettingBound:
         return self.layers[-1].bound
 
     @property
+    def tight_bound(self) -> float:
+        """Bound with the norm of the product of both matrices, for the last layer."""
+        return self.layers[-1].tight_bound
+
+    @property
     def drift(self) -> float:
         """Measured squared change of the last layer's outputs, summed over samples."""
         return self.layers[-1].drift
@@ -74,27 +80,40 @@ class ForgettingBound:
 def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
     r"""Evaluate Proposition 1 for the newest task's bands, on samples X of previous tasks.
 
-    .. math:: \|\psi_l(X) - \psi_l^{before}(X)\|_F^2 \le B_l
-              = \|\alpha_l\|_F^2 \, \|\beta_{l-1}\|_F^2 + \|W_l^{old}\|_F^2 \, B_{l-1}, \; B_0 = 0
+    .. math:: \|\psi_l(X) - \psi_l^{before}(X)\|_F^2
+              \le \|\beta_{l-1} \alpha_l\|_F^2
+              \le \|\alpha_l\|_F^2 \, \|\beta_{l-1}\|_F^2
+
+    The printed bound adds the change that older rows pass on. Older rows have zero weight on newer
+    neurons of the layer below, so they pass on nothing.
     """
     null_spaces = open_axes(model, X.device)
     n_layers = len(null_spaces)
     trained_layers = trained_of(model).layers
-    bands = trained_layers.bands
-    newest_bands = bands[-n_layers:]
-    older_bands = bands[:-n_layers]
+    newest_bands = trained_layers.bands[-n_layers:]
     layers = []
-    bound = 0.0
     for band, null_space in zip(newest_bands, null_spaces, strict=True):
         below = trained_layers.layer_of(X, band.layer - 1)
-        alpha = _energy_of_rows(band)
-        beta = _energy_seen(band, null_space, below)
-        old_weights = _energy_of_layer(older_bands, band.layer)
-        # The older rows would pass on a change of the layer below.
-        bound = (1.0 + SUM_ROUNDING) * alpha * beta + old_weights * bound
-        drift = _drift(band, below)
-        layers.append(LayerBound(bound, drift, alpha, beta, old_weights))
+        layers.append(_layer_bound(band, null_space, below))
     return ForgettingBound(tuple(layers))
+
+
+def _layer_bound(band: Band, null_space: NullSpace, below: torch.Tensor) -> LayerBound:
+    """Return the terms of the bound in one layer, from the features of the layer below."""
+    responses = band.response(below)
+    scaled_responses = band.scale * responses
+    norm_of_product = float(scaled_responses.square().sum())
+    alpha = _energy_of_rows(band)
+    beta = _energy_seen(band, null_space, below)
+    # Rounding must not invert an inequality.
+    slack = 1.0 + SUM_ROUNDING
+    return LayerBound(
+        bound=slack * alpha * beta,
+        tight_bound=slack * norm_of_product,
+        drift=_drift(band, responses),
+        alpha=alpha,
+        beta=beta,
+    )
 
 
 @plain_torch
@@ -207,13 +226,12 @@ def _energy_of_layer(bands: Sequence[Band], layer: int) -> float:
     return energy
 
 
-def _drift(band: Band, below: torch.Tensor) -> float:
+def _drift(band: Band, responses: torch.Tensor) -> float:
     """Return the squared norm of the change of a band's outputs, which were silent before."""
-    response = band.response(below)
-    no_response = torch.zeros_like(response)
-    output = band.output(response)
-    silent_output = band.output(no_response)
-    change = output - silent_output
+    no_responses = torch.zeros_like(responses)
+    outputs = band.output(responses)
+    silent_outputs = band.output(no_responses)
+    change = outputs - silent_outputs
     squares = change.square()
     return float(squares.sum())
 

@@ -12,9 +12,13 @@ from sklearn.metrics import balanced_accuracy_score, log_loss
 from sklearn.svm import SVC
 
 from benchmarks.heads import compare
-from benchmarks.heads.methods import METHODS, Context, setting
+from benchmarks.heads.methods import METHODS, ChosenBlocks, Context, setting
 from benchmarks.lib.sets import Problem, load_group, table_splits
-from ffnb_sklearn import IncrementalDiscriminantAnalysis, class_incremental_tasks
+from ffnb_sklearn import (
+    FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
+    class_incremental_tasks,
+)
 
 # Recorded by an earlier script.
 OLD_RUNS = str(Path(compare.__file__).parents[1] / "results" / "settings" / "what_matters.csv")
@@ -53,6 +57,21 @@ def test_figures_are_those_of_the_learned_estimator(name):
     assert found["average"] >= found["accuracy"]
 
 
+def test_settings_of_the_block_are_chosen_on_held_out_rows(monkeypatch):
+    (split,) = IRIS.splits(0)
+    chosen = ChosenBlocks(random_state=0).fit(split.X, split.y)
+    assert chosen.best_params_.keys() == {"p", "bands__gamma", "epsilon"}
+    model = FFNBClassifier.as_published(
+        units="relative", bands__max_epochs=0, random_state=0, device="cpu", **chosen.best_params_
+    )
+    model.fit(split.X, split.y)
+    assert_allclose(chosen.predict_proba(split.X_test), model.predict_proba(split.X_test))
+    # A worse ridge is not chosen.
+    monkeypatch.setattr(ChosenBlocks, "EPSILONS", (1e6, chosen.best_params_["epsilon"]))
+    again = ChosenBlocks(random_state=0).fit(split.X, split.y)
+    assert again.best_params_["epsilon"] < 1e6
+
+
 def test_state_of_a_joint_method_holds_the_rows_once():
     (split,) = IRIS.splits(0)
     rows = (split.X.nbytes + split.y.nbytes) / 1e6
@@ -89,7 +108,7 @@ def test_every_method_builds_with_its_seed():
     for name, method in METHODS.items():
         estimator = method.build(Context(seed=3, width=50))
         assert hasattr(estimator, "fit" if method.joint else "partial_fit"), name
-        if name.startswith(("ida", "ffnb")) or name == "published":
+        if name.startswith(("ida", "ffnb", "published")):
             assert estimator.random_state == 3
 
 

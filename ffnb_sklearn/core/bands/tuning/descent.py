@@ -9,8 +9,9 @@ import torch
 from ..settings import Descent
 
 # Wraps the iterator over the epochs of a descent: it may report each epoch, and may stop early. The
-# built-in `iter` does neither.
-EpochObserver = Callable[[Iterator[None]], Iterator[None]]
+# built-in `iter` does neither. The iterator yields the list of the losses, whose last entry is that
+# of the epoch when the epoch has ended.
+EpochObserver = Callable[[Iterator[Sequence[float]]], Iterator[Sequence[float]]]
 
 # Factor of the adaptive rate (the paper's, Sec. 4.1).
 _RATE_FACTOR = 0.99
@@ -85,10 +86,10 @@ class MomentumSteps:
                 "numbers. Use a smaller value, or features of the scale of the first task."
             )
 
-    def epochs(self, losses: Sequence[float]) -> Iterator[None]:
-        """Yield once per epoch, whose loss the caller adds to `losses`, until the descent ends."""
+    def epochs(self, losses: Sequence[float]) -> Iterator[Sequence[float]]:
+        """Yield `losses` once per epoch, whose loss the caller adds, until the descent ends."""
         for _ in range(self._descent.max_epochs):
-            yield
+            yield losses
             if has_stalled(losses, self._descent.patience):
                 return
             if self._descent.adaptive_rate:

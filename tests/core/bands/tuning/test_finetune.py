@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from torch.overrides import TorchFunctionMode
 
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.bands.complete_moments import add_task_to_bands, features_with_outputs
@@ -38,6 +39,45 @@ def tuned(n=8, **changes):
 def leaves_of(drafts):
     """The rows of each band in units of the descent, as leaves."""
     return [(draft.rows * draft.reach).requires_grad_() for draft in drafts]
+
+
+class CountedCopies(TorchFunctionMode):
+    """Count calls that copy an array to the CPU, or to a device."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        given = (*args, *kwargs.values())
+        names_device = any(isinstance(one, torch.device) for one in given)
+        if function is torch.Tensor.cpu or (function is torch.Tensor.to and names_device):
+            self.count += 1
+        return function(*args, **kwargs)
+
+
+def copies_per_epoch(n_known, n, batch_size):
+    """Copies of each epoch of the paper's descent after a number of known classes."""
+    counts = []
+    for max_epochs in (2, 4):
+        descent = replace(FAST, max_epochs=max_epochs, batch_size=batch_size)
+        settings = replace(TUNED, p=(1,), old_statistics="zero", descent=descent)
+        model = known(settings, [task(*range(n_known))])
+        new = task(n_known, n=n)
+        with CountedCopies() as copies:
+            finetune(model, new, draft_bands(model, new))
+        counts.append(copies.count)
+    return (counts[1] - counts[0]) / 2
+
+
+def test_an_epoch_copies_the_same_few_arrays_for_any_classes_samples_and_batches():
+    few = copies_per_epoch(n_known=2, n=8, batch_size=50)
+
+    assert 0 < few <= 20
+    assert copies_per_epoch(n_known=9, n=8, batch_size=50) == few
+    assert copies_per_epoch(n_known=2, n=40, batch_size=50) == few
+    assert copies_per_epoch(n_known=2, n=40, batch_size=5) == few
 
 
 def test_without_epochs_bands_stay_as_they_start():
