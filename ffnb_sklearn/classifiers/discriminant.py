@@ -134,7 +134,7 @@ class IncrementalDiscriminantAnalysis(BaseDiscriminantClassifier):
         epsilon: float | Literal["auto"] = "auto",
         rank: int | Literal["auto"] | None = "auto",
         priors: Literal["uniform", "empirical"] | Mapping[object, float] = "uniform",
-        scale: bool = False,
+        scale: bool | Literal["auto"] = False,
         novelty: bool = False,
         refresh: float = 0.0,
         chunk_size: int = 4096,
