@@ -51,7 +51,7 @@ def partial_fit_shards(
     X : dask array of shape (n_samples, n_features), or list of shards
         Samples. A shard is a delayed object or a future that returns ``(X, y)`` or
         ``(X, y, sample_weight)``, or a tuple of two or three delayed objects that return these
-        arrays. With ``scale=True`` or "auto" the first task reads the shards twice: persist them.
+        arrays. With ``scale=True`` or "auto", the first task reads the shards twice: persist them.
     y : dask array of shape (n_samples,), default=None
         Labels of the samples, if X is a dask array.
     classes : array-like of shape (n_labels,), default=None

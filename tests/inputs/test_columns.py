@@ -123,7 +123,9 @@ def test_columns_of_unlike_units_are_named():
     assert "of that of column 23" in message
     frame = pytest.importorskip("pandas").DataFrame(IRIS * UNITS, columns=list("abcd"))
     (message,) = warnings_of(frame, SPECIES)
-    assert "columns 'a', 'c', 'd' within classes is at most a 100th of that of column 'b'" in message
+    assert (
+        "columns 'a', 'c', 'd' within classes is at most a 100th of that of column 'b'" in message
+    )
 
 
 def test_a_few_small_columns_of_many_are_no_reason():
