@@ -22,7 +22,7 @@ from benchmarks.lib.data import Split
 from benchmarks.lib.report import command_line, page, run_and_publish, table
 from benchmarks.lib.sets import Problem, hold_out, load_group, table_problems, table_splits
 from benchmarks.settings import bands
-from ffnb_sklearn._inputs.columns import ColumnUnits, spreads_by_label
+from ffnb_sklearn import IncrementalDiscriminantAnalysis
 
 LOADERS = (load_iris, load_wine, load_breast_cancer, load_digits)
 
@@ -46,25 +46,34 @@ def problems_of(group, options):
 
 
 def units_of(X, y):
-    """Return the units of the columns of some rows."""
-    spreads = spreads_by_label(X, y, np.ones(len(y)))
-    return ColumnUnits.of(list(spreads.values()))
+    """Return the means of the columns of some rows, and their deviations within classes."""
+    model = IncrementalDiscriminantAnalysis(scale=True, shared_band_size=0, random_state=0)
+    model.fit(X, y)
+    return model.offset_, model.scale_
 
 
-def standardised(split, units):
-    """Return a split with columns in their own units."""
-    repair = units.repair(centring=True)
-    X = (split.X - repair.offset) / repair.scale
-    X_test = (split.X_test - repair.offset) / repair.scale
+def criteria(X, y):
+    """Return the ratio of units, and the distance of the mean from zero in spreads."""
+    mean, deviations = units_of(X, y)
+    total_deviations = X.std(axis=0)
+    varying = deviations[total_deviations > 0.0]
+    small = np.quantile(varying, 0.1, method="lower")
+    distance = np.linalg.norm(mean) / np.linalg.norm(total_deviations)
+    return {"unlike": varying.max() / small, "far": distance}
+
+
+def standardised(split, rows):
+    """Return a split whose columns are standardised by some training rows."""
+    mean, deviations = units_of(split.X[rows], split.y[rows])
+    X = (split.X - mean) / deviations
+    X_test = (split.X_test - mean) / deviations
     return Split(split.name, X, split.y, X_test, split.y_test)
 
 
 SCALINGS = {
     "raw": lambda split, first: split,
-    "first task": lambda split, first: standardised(
-        split, units_of(split.X[first], split.y[first])
-    ),
-    "known constants": lambda split, first: standardised(split, units_of(split.X, split.y)),
+    "first task": standardised,
+    "known constants": lambda split, first: standardised(split, slice(None)),
 }
 
 
@@ -86,7 +95,7 @@ def runs_of(group, problem, seed, options):
     if options.hold_out:
         split = hold_out(split, seed)
     first = tasks_of(problem, split.y, context)[0]
-    units = units_of(split.X[first], split.y[first])
+    ratios = criteria(split.X[first], split.y[first])
     for scaling, scale in SCALINGS.items():
         rows = scale(split, first)
         for name, method in options.methods.items():
@@ -98,8 +107,7 @@ def runs_of(group, problem, seed, options):
                     "seed": seed,
                     "scaling": scaling,
                     "method": name,
-                    "unlike": units.unlikeness(),
-                    "far": units.distance(),
+                    **ratios,
                     "balanced": found["balanced"],
                     "accuracy": found["accuracy"],
                 }
