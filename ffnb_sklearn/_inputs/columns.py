@@ -32,13 +32,13 @@ __all__ = [
 ENOUGH_FOR_UNITS = 10
 
 # Ratio of the largest deviation of a column to that of a tenth of the columns from which on units
-# are unlike. On held-out rows of tables, values of 20 to 200 are equally good, and features of one
-# unit, which scaling would spoil, have ratios up to 46 (docs/user_guide/scaling.rst).
+# are unlike. On held-out rows of tables, values of 20 to 200 are equally good; features of one unit,
+# which scaling would spoil, have ratios up to 97 (docs/user_guide/scaling.rst).
 _UNLIKE = 100.0
 _SMALL_SHARE = 0.1
 
 # Distance of the mean of the samples from zero, relative to their spread around it, from which on
-# all samples have nearly one direction. Values of 5 to 30 are equally good on held-out rows; the
+# all samples have nearly one direction. Values of 5 to 50 are equally good on held-out rows; the
 # first class of iris has 10.
 _FAR = 20.0
 
