@@ -123,26 +123,33 @@ def report(records, options, environment):
         f"five); mean over the sets and over seeds {', '.join(map(str, options.seeds))}; {rows}",
         "class order: sorted",
     ]
-    found = {}
-    for one in records:
-        row = found.setdefault((one["group"], one["method"]), {})
-        row.setdefault(one["scaling"], []).append((one["balanced"], one["accuracy"]))
-    lines = []
-    for (group, method), row in found.items():
-        cells = [shown(row[scaling]) for scaling in SCALINGS]
-        lines.append([group, options.methods[method].label, *cells])
-    parts = [table(["sets", "method", *SCALINGS], lines)]
+    rules = {name: (lambda _, name=name: name) for name in SCALINGS}
+    rules['scale="auto"'] = lambda one: chosen_if(one["unlike"] >= 100 or one["far"] >= 20)
+    parts = [rule_table(records, options, rules)]
     for heading, criterion, values in (
         ("Ratio of units", "unlike", UNLIKE),
         ("Distance from zero", "far", FAR),
     ):
         parts += [[f"## {heading}: standardised from this value on"]]
-        parts += [threshold_table(records, options, criterion, values)]
+        rules = {}
+        for value in values:
+            rules[value] = partial(chosen_from, criterion, value)
+        parts += [rule_table(records, options, rules)]
     return page("Do I scale?", environment, notes, *parts)
 
 
-def threshold_table(records, options, criterion, values):
-    """Return the mean accuracies if sets are standardised from a value of a criterion on."""
+def chosen_if(is_standardised):
+    """Return the scaling of a set that the first task standardises, or that stays."""
+    return "first task" if is_standardised else "raw"
+
+
+def chosen_from(criterion, value, one):
+    """Return the scaling of a set that is standardised from a value of a criterion on."""
+    return chosen_if(one[criterion] >= value)
+
+
+def rule_table(records, options, rules):
+    """Return the mean accuracies if a rule chooses the scaling of each set by its raw record."""
     runs = {}
     for one in records:
         key = one["group"], one["method"], one["set"], one["seed"]
@@ -150,16 +157,15 @@ def threshold_table(records, options, criterion, values):
     lines = []
     for group, method in dict.fromkeys(key[:2] for key in runs):
         cells = []
-        for value in values:
+        for rule in rules.values():
             accuracies = []
             for key, by_scaling in runs.items():
                 if key[:2] == (group, method):
-                    raw = by_scaling["raw"]
-                    chosen = by_scaling["first task"] if raw[criterion] >= value else raw
+                    chosen = by_scaling[rule(by_scaling["raw"])]
                     accuracies.append((chosen["balanced"], chosen["accuracy"]))
             cells.append(shown(accuracies))
         lines.append([group, options.methods[method].label, *cells])
-    return table(["sets", "method", *values], lines)
+    return table(["sets", "method", *rules], lines)
 
 
 def shown(accuracies):
