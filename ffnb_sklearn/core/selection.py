@@ -119,7 +119,8 @@ def choose(
     is_open = shrinkage is None and epsilon is None and settings.covariance == "class"
     if is_open and head.keeps_own and _may_be_gaussian(left_out, blocks, shared):
         densities = GaussianDensities(left_out, blocks.n_inputs, discriminant.metric)
-        if discriminant.entropy >= _CLEAR_SHARE * densities.entropy:
+        # Without errors of either, nothing speaks against the discriminant.
+        if discriminant.entropy >= _CLEAR_SHARE * densities.entropy + resolution(gaussians):
             return densities.choice()
     return discriminant.choice(energy, shrinkage, epsilon)
 
@@ -219,8 +220,7 @@ def best_discriminant(left_out: LeftOutSamples, is_curved: bool) -> PooledDiscri
 
     .. math:: \frac{e + 3 / N}{e_{0.7} + 3 / N} < \frac{r}{0.7} ,
 
-    where 3 / N bounds the share of errors if N samples show none (the rule of three); the rounding
-    of e replaces it if that is larger. Smaller ridges are tried only if there are at least as many
+    with the `resolution` 3 / N. Smaller ridges are tried only if there are at least as many
     degrees of freedom as features: otherwise the pooled covariance is not known well enough, and
     the judge underestimates their cross-entropy.
     """
@@ -228,15 +228,23 @@ def best_discriminant(left_out: LeftOutSamples, is_curved: bool) -> PooledDiscri
     largest = PooledDiscriminant(left_out, _RIDGES[-1], is_curved)
     if degrees_of_freedom(gaussians) < len(gaussians.penalties):
         return largest
-    resolution = max(3.0 / float(gaussians.counts.sum()), ENTROPY_ROUNDING)
+    least = resolution(gaussians)
     for ridge in _RIDGES[:-1]:
         share = ridge / _RIDGES[-1]
-        limit = share * (largest.entropy + resolution) - resolution
+        limit = share * (largest.entropy + least) - least
         if limit > 0.0:
             discriminant = PooledDiscriminant(left_out, ridge, is_curved, limit)
             if discriminant.entropy < limit:
                 return discriminant
     return largest
+
+
+def resolution(gaussians: ClassGaussians) -> float:
+    """Return the least cross-entropy that samples can show: 3 / N, or its rounding if larger.
+
+    If N samples show no error, the share of errors is at most 3 / N (the rule of three).
+    """
+    return max(3.0 / float(gaussians.counts.sum()), ENTROPY_ROUNDING)
 
 
 def degrees_of_freedom(gaussians: ClassGaussians) -> float:
