@@ -34,7 +34,7 @@ from ffnb_sklearn import IncrementalDiscriminantAnalysis
 # ------------
 # The data are the benign and malignant tumours of scikit-learn, with a random fifth of the
 # malignant tumours, so that about one tumour in ten is malignant. Texture and smoothness alone do
-# not separate them.
+# not separate them. Their units differ, so ``scale="auto"`` standardises them.
 
 X, y = load_breast_cancer(return_X_y=True)
 kept = (y == 1) | (np.random.default_rng(0).random(len(y)) < 0.2)
@@ -52,7 +52,7 @@ named = {"uniform": "uniform", "empirical": "empirical", "nine in ten": {"malign
 named["nine in ten"]["benign"] = 1
 settings = [*named.values(), *({"malignant": share, "benign": 1 - share} for share in shares)]
 predicted = np.empty((len(settings), len(y)), dtype=object)
-learner = IncrementalDiscriminantAnalysis(random_state=0)
+learner = IncrementalDiscriminantAnalysis(scale="auto", random_state=0)
 for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
     clf = clone(learner)
     for label in ("benign", "malignant"):

@@ -239,7 +239,8 @@ def test_the_rate_may_change_after_learning():
         n_unknown.append(np.sum(clf.predict(of(0, 1, 2)) == -1))
     assert n_unknown == sorted(n_unknown)
     assert n_unknown[0] == 0
-    assert 15 < n_unknown[2] < 45
+    # The samples were learned, so that fewer than half of them are alarms.
+    assert 5 < n_unknown[2] < 45
     assert n_unknown[3] > 55
 
 

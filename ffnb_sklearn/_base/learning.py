@@ -4,8 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from scipy.linalg import helmert
 
-from .._inputs.columns import ColumnSpreads, warn_of_columns
+from .._inputs.columns import (
+    ENOUGH_FOR_UNITS,
+    ColumnSpreads,
+    ColumnUnits,
+    merged_by_label,
+    spreads_by_label,
+    warn_of_units,
+)
 from .._inputs.labels import label_positions
 from .._inputs.seeds import next_seed
 from .._inputs.sparse import place_samples
@@ -21,14 +29,13 @@ from .settings import (
 
 __all__ = [
     "learn_task",
+    "may_standardise",
     "place_task",
     "prepare_model",
+    "spreads_of_task",
     "standardise_columns",
     "warn_of_new_columns",
 ]
-
-# Number of samples from which on the spread of a column is known well enough to warn of it.
-_ENOUGH_FOR_SPREADS = 10
 
 
 def place_task(device, state, X, positions, weights):
@@ -47,10 +54,10 @@ def learn_task(estimator, state, X, positions, arrived, weights, observe=iter):
     Samples have a position in `arrived`, which holds the labels seen by the end of the task.
     `observe` reports the epochs, and may end them.
     """
-    if estimator.scale and state.repair is None:
-        labels = arrived[np.unique(positions)]
-        spreads = ColumnSpreads.of(X, weights)
-        state = standardise_columns(estimator, state, spreads, labels)
+    if may_standardise(estimator, state):
+        y = arrived[positions]
+        spreads = spreads_of_task(state, X, y, weights)
+        state = standardise_columns(estimator, state, spreads, np.unique(y))
     model, settings = prepare_model(estimator, state)
     check_priors(estimator.priors, arrived)
     task = place_task(estimator.device, state, X, positions, weights)
@@ -73,40 +80,99 @@ def prepare_model(estimator, state):
     return model, settings
 
 
-def standardise_columns(estimator, state, spreads, labels):
-    """Return a state that standardises columns by the spreads of new samples of some labels.
+def may_standardise(estimator, state):
+    """Return whether the next call may decide the standardisation of the columns."""
+    if not estimator.scale or state.repair_labels is not None:
+        return False
+    # The words of a text share a unit, and deviate by their frequency.
+    return estimator.scale != "auto" or state.projection is None
 
-    It is the given state if neither these samples nor earlier samples differ.
+
+def spreads_of_task(state, X, y, weights):
+    """Return the spreads of the columns in the samples of each label, by label.
+
+    Wide sparse samples count as one class, because each class would need two dense rows.
+    """
+    if state.projection is not None:
+        y = np.zeros(len(y), dtype=np.int64)
+    return spreads_by_label(X, y, weights)
+
+
+def standardise_columns(estimator, state, spreads, labels):
+    """Return a state that standardises the columns, or keeps them as they are, for good.
+
+    `spreads` are those of new samples by label, and `labels` their labels. The state does not
+    change if the samples so far do not show the units: they are all equal, or with ``scale="auto"``
+    too few.
     """
     if state.projection is not None:
         # Centred columns would not be sparse.
-        return replace(state, repair=spreads.repair(centring=False), repair_labels=labels)
+        units = ColumnUnits.of(list(spreads.values()))
+        return replace(state, repair=units.repair(centring=False), repair_labels=labels)
     if state.model is not None:
         check_unchanged("scale", state.model.settings.scale, estimator.scale)
-        earlier = ColumnSpreads.of_moments(state.model.moments, len(spreads.mean))
-        spreads = ColumnSpreads.merged([earlier, spreads])
+        spreads = _with_earlier_spreads(spreads, state)
         labels = np.union1d(labels, state.arrived)
-    if not spreads.varying().any():
+    units = ColumnUnits.of(list(spreads.values()))
+    is_automatic = estimator.scale == "auto"
+    if not units.varies.any() or (is_automatic and not units.are_known()):
         return state
-    repair = spreads.repair(centring=True)
+    if is_automatic and not (units.are_unlike() or units.are_far()):
+        return replace(state, repair_labels=labels[:0])
+    repair = units.repair(centring=True)
     new_state = replace(state, repair=repair, repair_labels=labels, model=None, task_classes=())
     for task_labels in state.task_classes:
-        new_state = _learn_means(estimator, new_state, state, task_labels)
+        new_state = _learn_again(estimator, new_state, state, task_labels)
     return new_state
 
 
-def _learn_means(estimator, new_state, state, task_labels):
-    """Return the new state after a task of a state whose samples are all equal.
+def _with_earlier_spreads(spreads, state):
+    """Return the spreads of new samples merged with those of earlier samples, by label."""
+    earlier_spreads = {}
+    for label, moments in zip(state.arrived.tolist(), state.model.moments, strict=True):
+        earlier_spreads[label] = ColumnSpreads.of_moments(moments, state.n_inputs)
+    return merged_by_label([earlier_spreads, spreads])
 
-    The mean of a class stands for each of its samples.
+
+def _learn_again(estimator, new_state, state, task_labels):
+    """Return the new state after a task of a state with few samples.
+
+    The samples are gone; others with the same mean and scatter of each class replace them.
     """
     moments_by_label = dict(zip(state.arrived.tolist(), state.model.moments, strict=True))
-    moments = [moments_by_label[label] for label in task_labels.tolist()]
-    means = np.stack([each.mean[: state.n_inputs] for each in moments])
-    weights = np.array([each.weight for each in moments])
-    positions, arrived = label_positions(task_labels, new_state.arrived)
-    new_state = learn_task(estimator, new_state, means, positions, arrived, weights)
+    samples = []
+    weights = []
+    labels = []
+    for label in task_labels.tolist():
+        moments = moments_by_label[label]
+        replacements = samples_of_moments(moments, state.n_inputs)
+        n_replacements = len(replacements)
+        samples.append(replacements)
+        weights.append(np.full(n_replacements, moments.weight / n_replacements))
+        labels += [label] * n_replacements
+    labels = np.array(labels, dtype=task_labels.dtype)
+    positions, arrived = label_positions(labels, new_state.arrived)
+    new_state = learn_task(
+        estimator, new_state, np.vstack(samples), positions, arrived, np.concatenate(weights)
+    )
     return new_state.after_task(new_state.model, arrived)
+
+
+def samples_of_moments(moments, n_inputs):
+    r"""Return samples of equal weight whose inputs have the mean and the factor of a class.
+
+    With the r rows of the factor F and the weight W, these are the r + 1 samples
+
+    .. math:: \mu + \sqrt{\frac{r + 1}{W}} \, H F ,
+
+    where the columns of H are orthonormal, and orthogonal to the vector of ones.
+    """
+    factor = moments.factor[:, :n_inputs].astype(np.float64)
+    n_samples = len(factor) + 1
+    # Helmert's matrix is orthogonal, and its first row is constant.
+    contrasts = helmert(n_samples)
+    scale = np.sqrt(n_samples / moments.weight)
+    return moments.mean[:n_inputs] + scale * contrasts.T @ factor
 
 
 def warn_of_new_columns(estimator, state, model):
@@ -116,10 +182,14 @@ def warn_of_new_columns(estimator, state, model):
     """
     if estimator.scale or state.projection is not None:
         return
-    n_before = 0
-    if state.model is not None:
-        n_before = state.n_samples
-    n_after = sum(moments.n_samples for moments in model.moments)
-    if n_before < _ENOUGH_FOR_SPREADS <= n_after:
-        spreads = ColumnSpreads.of_moments(model.moments, state.n_inputs)
-        warn_of_columns(spreads, state.feature_names_in)
+    if state.model is not None and _degrees_of_freedom(state.model) >= ENOUGH_FOR_UNITS:
+        return
+    spreads = [ColumnSpreads.of_moments(moments, state.n_inputs) for moments in model.moments]
+    units = ColumnUnits.of(spreads)
+    if units.are_known():
+        warn_of_units(units, state.feature_names_in)
+
+
+def _degrees_of_freedom(model):
+    """Return the degrees of freedom within classes of the samples that a model has learned."""
+    return sum(moments.n_samples - 1.0 for moments in model.moments)

@@ -26,7 +26,8 @@ class State:
     repair : ColumnRepair or None
         Standardisation of the columns of X; None leaves them as they are.
     repair_labels : ndarray or None
-        Labels of the samples that decided the standardisation.
+        Labels of the samples that decided the standardisation: empty if they decided that the
+        columns stay as they are, None before a decision.
     model : object or None
         Model that scores samples by class, in order of arrival. None before the first task.
     classes : ndarray of shape (n_classes,) or None
@@ -150,7 +151,9 @@ class State:
     def merged(self, other):
         """Return the state with the labels of another state, which still lacks its model."""
         repair_labels = self.repair_labels
-        if repair_labels is not None:
+        if repair_labels is None:
+            repair_labels = other.repair_labels
+        elif other.repair_labels is not None:
             repair_labels = np.union1d(repair_labels, other.repair_labels)
         return replace(
             self,

@@ -75,7 +75,7 @@ class BaseDiscriminantClassifier(
         "epsilon": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "rank": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "priors": [StrOptions({"uniform", "empirical"}), Mapping],
-        "scale": ["boolean"],
+        "scale": ["boolean", StrOptions({"auto"})],
         "novelty": ["boolean"],
         "refresh": [Interval(Real, 0, None, closed="left")],
         "chunk_size": [Interval(Integral, 1, None, closed="left")],

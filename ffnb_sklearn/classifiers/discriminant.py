@@ -49,10 +49,12 @@ class IncrementalDiscriminantAnalysis(BaseDiscriminantClassifier):
         Shares of the classes among future samples: equal, proportional to the sample weights
         learned, or weights of every label learned, and of further labels. The weight 0 makes a
         class background: it counts in the covariance, and predictions never return it.
-    scale : bool, default=False
-        Whether to standardise the columns of X by the first call whose samples differ. The model
-        then depends on that call. False leaves the columns as they are, with a
-        `ColumnUnitsWarning` if they lie far from zero or have very different units.
+    scale : bool or "auto", default=False
+        Whether to standardise the columns of X by their mean and their deviation within classes.
+        "auto" does so if the columns lie far from zero or have unlike units, judged by the first
+        samples with ten degrees of freedom within classes; True by the first call whose samples
+        differ. The model then depends on that call. False leaves the columns as they are, with a
+        `ColumnUnitsWarning` where "auto" would standardise them.
     novelty : bool, default=False
         Whether to prepare `novelty_threshold`; learning and a first prediction then take up to
         twice as long.
@@ -91,8 +93,8 @@ class IncrementalDiscriminantAnalysis(BaseDiscriminantClassifier):
     shrinkage_, epsilon_ : float
         Shrinkage and relative ridge of the solved classifier. They exist after a prediction.
     offset_, scale_ : ndarray of shape (`n_features_in_`,) or None
-        Values subtracted from the columns of X, and divisors of the columns; None without
-        ``scale=True``.
+        Values subtracted from the columns of X, and divisors of the columns; None if the columns
+        are not standardised.
 
     See Also
     --------
@@ -134,7 +136,7 @@ class IncrementalDiscriminantAnalysis(BaseDiscriminantClassifier):
         epsilon: float | Literal["auto"] = "auto",
         rank: int | Literal["auto"] | None = "auto",
         priors: Literal["uniform", "empirical"] | Mapping[object, float] = "uniform",
-        scale: bool = False,
+        scale: bool | Literal["auto"] = False,
         novelty: bool = False,
         refresh: float = 0.0,
         chunk_size: int = 4096,
@@ -182,9 +184,9 @@ class IncrementalDiscriminantAnalysis(BaseDiscriminantClassifier):
         """Forget classes, as if they had never been seen.
 
         Forgetting is exact, because each class has moments of its own. Two parameters that are off
-        by default leave a trace, with a warning: `offset_` and `scale_` stay (``scale=True``), and
-        so do the stored scores of other classes for `novelty_threshold` (``novelty=True``). Scores
-        of a call before the forgotten classes were learned have no trace.
+        by default leave a trace, with a warning: `offset_` and `scale_` stay (`scale`), and so do
+        the stored scores of other classes for `novelty_threshold` (``novelty=True``). Scores of a
+        call before the forgotten classes were learned have no trace.
 
         Parameters
         ----------
@@ -212,7 +214,7 @@ class IncrementalDiscriminantAnalysis(BaseDiscriminantClassifier):
         that it keeps; these were chosen with the samples. A class of which nothing remains is
         forgotten. With ``novelty=True`` the classes of the
         samples lose their scores for `novelty_threshold`, and are not in it before they learn
-        again; with ``scale=True``, `offset_` and `scale_` stay. Both warn.
+        again; `offset_` and `scale_` stay, if the columns are standardised. Both warn.
 
         Parameters
         ----------

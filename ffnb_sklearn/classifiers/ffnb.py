@@ -86,10 +86,12 @@ class FFNBClassifier(BaseDiscriminantClassifier):
         Shares of the classes among future samples: equal, proportional to the sample weights
         learned, or weights of every label learned, and of further labels. The weight 0 makes a
         class background: it counts in the covariance, and predictions never return it.
-    scale : bool, default=False
-        Whether to standardise the columns of X by the first call whose samples differ. False leaves
-        the columns as they are, with a `ColumnUnitsWarning` if they lie far from zero or have very
-        different units.
+    scale : bool or "auto", default="auto"
+        Whether to standardise the columns of X by their mean and their deviation within classes.
+        "auto" does so if the columns lie far from zero or have unlike units, judged by the first
+        samples with ten degrees of freedom within classes; True by the first call whose samples
+        differ. False leaves the columns as they are, with a `ColumnUnitsWarning` where "auto" would
+        standardise them.
     novelty : bool, default=False
         Whether to prepare `novelty_threshold`; learning and a first prediction then take up to
         twice as long.
@@ -132,8 +134,8 @@ class FFNBClassifier(BaseDiscriminantClassifier):
     shrinkage_, epsilon_ : float
         Shrinkage and relative ridge of the solved classifier. They exist after a prediction.
     offset_, scale_ : ndarray of shape (`n_features_in_`,) or None
-        Values subtracted from the columns of X, and divisors of the columns; None without
-        ``scale=True``.
+        Values subtracted from the columns of X, and divisors of the columns; None if the columns
+        are not standardised.
 
     See Also
     --------
@@ -198,7 +200,7 @@ class FFNBClassifier(BaseDiscriminantClassifier):
         epsilon: float | Literal["auto"] = "auto",
         rank: int | Literal["auto"] | None = "auto",
         priors: Literal["uniform", "empirical"] | Mapping[object, float] = "uniform",
-        scale: bool = False,
+        scale: bool | Literal["auto"] = "auto",
         novelty: bool = False,
         refresh: float = 0.0,
         chunk_size: int = 4096,
@@ -343,7 +345,7 @@ class FFNBClassifier(BaseDiscriminantClassifier):
         -----
         UserWarning
             If trained neurons remain that depend on the forgotten classes, or stored scores of
-            other classes (``novelty=True``), or with ``scale=True``.
+            other classes (``novelty=True``), or if they have decided `offset_` and `scale_`.
         """
         state = self._learned_state()
         remaining = revision.forget(state, classes)
@@ -542,7 +544,7 @@ class PublishedFFNBClassifier(FFNBClassifier):
         epsilon: float | Literal["auto"] = 0.1,
         rank: int | Literal["auto"] | None = None,
         priors: Literal["uniform", "empirical"] | Mapping[object, float] = "uniform",
-        scale: bool = False,
+        scale: bool | Literal["auto"] = False,
         novelty: bool = False,
         refresh: float = 0.0,
         chunk_size: int = 4096,

@@ -425,18 +425,8 @@ class ClassMoments:
 
     @property
     def n_samples(self) -> float:
-        """Effective number of samples: the weight, or Kish's number if that is larger.
-
-        With the weight W and the sum Q of the squared weights, Kish's number is W^2 / Q. Whole
-        weights are repetitions, and Q is at least W; a common factor below one makes the samples
-        no fewer.
-        """
-        kish_number = (self.weight / self.weight_norm) ** 2
-        n_equal = float(round(kish_number))
-        # Rounding of equal weights must not decide whether a class has enough samples.
-        if math.isclose(kish_number, n_equal, rel_tol=SUBTRACTION_ROUNDING):
-            kish_number = n_equal
-        return max(self.weight, kish_number)
+        """Effective number of samples."""
+        return effective_number(self.weight, self.weight_norm)
 
     def scatter(self) -> Array:
         """Return the scatter matrix."""
@@ -827,6 +817,20 @@ def _place(moments: ClassMoments, device: torch.device) -> _Set:
     mean = as_tensor(moments.mean, device=device)
     factor = as_tensor(moments.factor, device=device)
     return _Set(moments.weight, moments.weight_norm, mean, factor)
+
+
+def effective_number(weight: float, weight_norm: float) -> float:
+    """Return the effective number of samples: the weight, or Kish's number if that is larger.
+
+    With the weight W and the sum Q of the squared weights, Kish's number is W^2 / Q. Whole weights
+    are repetitions, and Q is at least W; a common factor below one makes the samples no fewer.
+    """
+    kish_number = (weight / weight_norm) ** 2
+    n_equal = float(round(kish_number))
+    # Rounding of equal weights must not decide whether a class has enough samples.
+    if math.isclose(kish_number, n_equal, rel_tol=SUBTRACTION_ROUNDING):
+        kish_number = n_equal
+    return max(weight, kish_number)
 
 
 def norm_of_weights(weights: torch.Tensor) -> float:

@@ -18,7 +18,7 @@ class Settings:
     epsilon: float | None
     rank: int | Literal["auto"] | None
     classifier: str
-    scale: bool
+    scale: bool | Literal["auto"]
     chunk_size: int
     refresh: float
     novelty: bool

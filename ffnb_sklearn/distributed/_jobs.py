@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._base.learning import spreads_of_task
 from .._base.revision import merge_states
 from .._base.state import State
 from .._base.validation import check_samples
-from .._inputs.columns import ColumnSpreads
+from .._inputs.columns import ColumnSpreads, merged_by_label
 from ..core.device import resolve_device
 from ..core.moments import merge
 
@@ -22,11 +23,11 @@ __all__ = ["DescribeShards", "LearnShards"]
 
 
 class Description(NamedTuple):
-    """State with the features of some shards, their labels, and the spreads of their columns."""
+    """State with the features of some shards, their labels, and their spreads by label."""
 
     state: State
     labels: np.ndarray
-    spreads: ColumnSpreads
+    spreads: dict[object, ColumnSpreads]
 
 
 class DescribeShards:
@@ -44,7 +45,7 @@ class DescribeShards:
             self.estimator, X, y, classes=None, sample_weight=sample_weight, state=self.state
         )
         labels = np.unique(y)
-        spreads = ColumnSpreads.of(X, weights)
+        spreads = spreads_of_task(state, X, y, weights)
         return Description(state, labels, spreads)
 
     def merge(self, descriptions):
@@ -54,7 +55,7 @@ class DescribeShards:
         return Description(
             descriptions[0].state,
             np.unique(np.concatenate(labels)),
-            ColumnSpreads.merged(spreads),
+            merged_by_label(spreads),
         )
 
     def finish(self, description):

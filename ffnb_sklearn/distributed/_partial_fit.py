@@ -4,7 +4,12 @@ from dataclasses import replace
 
 from numpy.typing import ArrayLike
 
-from .._base.learning import prepare_model, standardise_columns, warn_of_new_columns
+from .._base.learning import (
+    may_standardise,
+    prepare_model,
+    standardise_columns,
+    warn_of_new_columns,
+)
 from .._base.priors import check_priors
 from .._inputs.labels import check_labels, label_positions
 from .._inputs.locks import exclusive
@@ -46,7 +51,7 @@ def partial_fit_shards(
     X : dask array of shape (n_samples, n_features), or list of shards
         Samples. A shard is a delayed object or a future that returns ``(X, y)`` or
         ``(X, y, sample_weight)``, or a tuple of two or three delayed objects that return these
-        arrays. With ``scale=True`` the first task reads the shards twice: persist them.
+        arrays. With ``scale=True`` or "auto", the first task reads the shards twice: persist them.
     y : dask array of shape (n_samples,), default=None
         Labels of the samples, if X is a dask array.
     classes : array-like of shape (n_labels,), default=None
@@ -107,7 +112,7 @@ def _state_after_shards(estimator, shards, classes):
     state = estimator._state
     if state is None:
         state = _first_state(estimator, shards)
-    if estimator.scale and state.repair is None:
+    if may_standardise(estimator, state):
         state = _standardised_state(estimator, state, shards)
     model, settings = prepare_model(estimator, state)
     model = replace(model, settings=settings)
@@ -164,7 +169,11 @@ def _estimator_of_workers(estimator, state, model):
     if keeps_sparse and model.settings.rank:
         rank = 4 * model.settings.rank
     model = Model(model.settings, model.seed, model.features)
-    state = replace(state, model=model, task_classes=())
+    repair_labels = state.repair_labels
+    if repair_labels is None:
+        # A single shard must not decide on the standardisation of the columns.
+        repair_labels = ()
+    state = replace(state, model=model, repair_labels=repair_labels, task_classes=())
     return estimator._clone_in_state(
         state, rank=rank, novelty=False, priors="uniform", random_state=None, verbose=False
     )

@@ -16,6 +16,8 @@ from sklearn.datasets import (
     make_gaussian_quantiles,
 )
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
 from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis
@@ -897,3 +899,35 @@ def test_weights_of_any_size_choose_the_same():
 
     for weight in (0.5, 1e-6, 1e-200):
         assert_same_choice(choice(weight), choice(1.0), rtol=1e-9)
+
+
+def overlapping_gaussians(n_samples, d, seed):
+    """Draw equal numbers of samples of two round classes whose means are 1.5 deviations apart."""
+    step = np.random.default_rng(d).normal(size=d)
+    step *= 1.5 / np.linalg.norm(step)
+    y = np.arange(n_samples) % 2
+    X = np.random.default_rng([d, seed]).normal(size=(n_samples, d))
+    return X + y[:, None] * step, y
+
+
+@pytest.mark.parametrize("d", [2, 5, 20])
+@pytest.mark.parametrize("n", [200, 1000])
+def test_overlapping_gaussians_have_the_log_loss_of_logistic_regression(n, d):
+    X, y = overlapping_gaussians(2 * n, d, seed=0)
+    X_new, y_new = overlapping_gaussians(4000, d, seed=1)
+    clf = IncrementalDiscriminantAnalysis(shared_band_size=100, random_state=0).fit(X, y)
+    expected = log_loss(y_new, LogisticRegression().fit(X, y).predict_proba(X_new))
+
+    assert solved_choice(clf).candidate == "densities"
+    assert log_loss(y_new, clf.predict_proba(X_new)) < 1.05 * expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rare_share_of_overlapping_classes_is_found(seed):
+    clf = IncrementalDiscriminantAnalysis(shared_band_size=100, random_state=0)
+    clf.fit(*overlapping_gaussians(2000, 2, seed))
+    X, y = overlapping_gaussians(8000, 2, seed + 100)
+    rare = np.flatnonzero(y == 1)[:40]
+    X = np.vstack([X[y == 0][:3960], X[rare]])
+
+    assert clf.estimate_priors(X)[1] < 0.04

@@ -1,4 +1,4 @@
-"""Columns are standardised on request by the first call that shows a spread, else only named."""
+"""Columns of unlike units or far from zero are standardised by the first call, or named."""
 
 import pickle
 import warnings
@@ -8,7 +8,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_circles
-from sklearn.preprocessing import StandardScaler
 
 from ffnb_sklearn import (
     FFNBClassifier,
@@ -17,7 +16,8 @@ from ffnb_sklearn import (
     partial_fit_shards,
     save,
 )
-from ffnb_sklearn._inputs.columns import ColumnSpreads
+from ffnb_sklearn._base.learning import samples_of_moments
+from ffnb_sklearn._inputs.columns import ColumnSpreads, ColumnUnits, spreads_by_label
 from ffnb_sklearn.exceptions import ColumnUnitsWarning
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -34,7 +34,8 @@ def classifier(**parameters):
 
 def ffnb(**parameters):
     """Return a classifier with bands of one neuron; `fit` learns one task."""
-    defaults = {"band_size": 1, "classes_per_task": None, "shared_band_size": 20, "random_state": 0}
+    defaults = {"band_size": 1, "classes_per_task": None, "shared_band_size": 20}
+    defaults |= {"scale": False, "random_state": 0}
     return FFNBClassifier(**{**defaults, **parameters})
 
 
@@ -46,6 +47,12 @@ def streamed(X, make=classifier, **parameters):
     for task in TASKS:
         estimator.partial_fit(X[task], SPECIES[task])
     return estimator
+
+
+def deviations_within(X, y):
+    """Return the standard deviation of each column within the classes."""
+    deviations = X - np.stack([X[y == label].mean(axis=0) for label in y])
+    return deviations.std(axis=0)
 
 
 def warnings_of(X, y, make=classifier, **parameters):
@@ -60,22 +67,38 @@ def warnings_of(X, y, make=classifier, **parameters):
 # ---- the warning
 
 
-@pytest.mark.parametrize("data", [load_iris, load_wine, load_digits])
+@pytest.mark.parametrize("data", [load_iris, load_digits])
 @pytest.mark.parametrize("factor", [1e-40, 1.0, 1e40])
-def test_sets_that_lose_nothing_are_silent(data, factor):
+def test_columns_of_one_unit_are_silent_and_stay(data, factor):
     X, y = data(return_X_y=True)
-    assert warnings_of(factor * X, y) == []
-    assert warnings_of(factor * X, y, ffnb, classes_per_task=1) == []
+    for make in (classifier, ffnb):
+        assert warnings_of(factor * X, y, make, scale=False) == []
+        stayed = make(scale="auto").fit(factor * X, y)
+        assert (stayed.offset_, stayed.scale_) == (None, None)
+        plain = make(scale=False).fit(factor * X, y)
+        assert_array_equal(stayed.decision_function(X), plain.decision_function(X))
 
 
 def test_columns_far_from_zero_are_named():
     X, y = make_circles(400, noise=0.05, factor=0.5, random_state=0)
     (message,) = warnings_of(X + np.array([1000.0, 0.0]), y)
-    assert "The mean of column 0 is more than 100 standard deviations from 0." in message
+    assert "The mean of column 0 is far from 0: the samples are at least 20 times" in message
     assert "standard deviation of" not in message
-    for remedy in ("known constants", "FrozenEstimator(scaler)", "scale=True"):
+    for remedy in ("known constants", "FrozenEstimator(scaler)", 'scale="auto"'):
         assert remedy in message
-    assert warnings_of(X + 50.0, y) == []
+    assert warnings_of(X + 5.0, y) == []
+
+
+@pytest.mark.parametrize("offset", [200.0, 1e4, 1e6])
+def test_circles_far_from_zero_are_learned_as_if_near(offset):
+    X, y = make_circles(400, noise=0.05, factor=0.5, random_state=0)
+    given = {"shared_band_size": 200, "scale": "auto"}
+    for make in (classifier, ffnb):
+        assert make(**given).fit(X[:200] + offset, y[:200]).score(X[200:] + offset, y[200:]) == 1.0
+    plain = classifier(shared_band_size=200)
+    with pytest.warns(ColumnUnitsWarning, match="columns 0, 1 is far from 0"):
+        plain.fit(X[:200] + offset, y[:200])
+    assert plain.score(X[200:] + offset, y[200:]) < 0.8
 
 
 @pytest.mark.parametrize(
@@ -90,16 +113,19 @@ def test_columns_far_from_zero_are_named():
 def test_columns_that_vary_by_less_than_single_precision_are_named(scale, size):
     X = size * (1.0 + scale * IRIS)
     (message,) = warnings_of(X, SPECIES)
-    assert "columns 0, 1, 2, 3 is more than 100" in message
+    assert "columns 0, 1, 2, 3 is far from 0" in message
 
 
 def test_columns_of_unlike_units_are_named():
     X, y = load_breast_cancer(return_X_y=True)
     (message,) = warnings_of(X, y)
-    assert "columns 4, 5, 6, 7, 8 and 14 more is less than a 2000th of that of column 23" in message
+    assert "columns 0, 4, 5, 6, 7 and 18 more within classes is at most a 100th" in message
+    assert "of that of column 23" in message
     frame = pytest.importorskip("pandas").DataFrame(IRIS * UNITS, columns=list("abcd"))
     (message,) = warnings_of(frame, SPECIES)
-    assert "columns 'a', 'c', 'd' is less than a 2000th of that of column 'b'" in message
+    assert (
+        "columns 'a', 'c', 'd' within classes is at most a 100th of that of column 'b'" in message
+    )
 
 
 def test_a_few_small_columns_of_many_are_no_reason():
@@ -109,7 +135,7 @@ def test_a_few_small_columns_of_many_are_no_reason():
 
 
 def test_small_constant_columns_are_no_reason():
-    for value in (0.0, 1.0, -100.0):
+    for value in (0.0, 1.0, -10.0):
         assert warnings_of(np.column_stack([IRIS, np.full(150, value)]), SPECIES) == []
     assert warnings_of(np.full((20, 2), 7.0), np.arange(20) % 2) == []
 
@@ -121,9 +147,10 @@ def test_a_large_constant_column_is_named_and_no_other(data, value):
     value = value * max(1.0, X.std(axis=0).max())
     X = np.insert(X, 2, value, axis=1)
     for make in (classifier, ffnb):
-        (message,) = warnings_of(X, y, make)
-        assert "constant column 2 is more than 100 times" in message
-        assert "standard deviation" not in message
+        (message,) = warnings_of(X, y, make, scale=False)
+        assert "constant column 2 is large" in message
+        assert "The mean of" not in message
+        assert ("standard deviation" in message) == (data is load_wine)
 
 
 def test_a_constant_column_becomes_zero_where_columns_are_standardised():
@@ -132,26 +159,27 @@ def test_a_constant_column_becomes_zero_where_columns_are_standardised():
     estimator = classifier(scale=True).fit(X, SPECIES, sample_weight=weights)
     assert estimator.offset_[4] == 1.7e18
     parts = [ColumnSpreads.of(X[rows], weights[rows]) for rows in (slice(7), slice(7, 150))]
-    assert ColumnSpreads.merged(parts).mean[4] == 1.7e18
-    assert ColumnSpreads.merged(parts).deviations()[4] == 0.0
+    units = ColumnUnits.of([ColumnSpreads.merged(parts)])
+    assert (units.mean[4], units.deviation[4]) == (1.7e18, 0.0)
 
 
-def test_the_warning_comes_once_and_after_ten_samples():
+def test_the_warning_comes_once_and_after_ten_degrees_of_freedom():
     X = 1e4 + IRIS
     estimator = classifier()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for row in range(9):
+        estimator.partial_fit(X[100:101], SPECIES[100:101])
+        for row in range(10):
             estimator.partial_fit(X[row : row + 1], SPECIES[row : row + 1])
     before = estimator.decision_function(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(ColumnUnitsWarning):
-            estimator.partial_fit(X[9:10], SPECIES[9:10])
+            estimator.partial_fit(X[10:11], SPECIES[10:11])
     # The call has changed nothing.
     assert_array_equal(estimator.decision_function(X), before)
     with pytest.warns(ColumnUnitsWarning):
-        estimator.partial_fit(X[9:10], SPECIES[9:10])
+        estimator.partial_fit(X[10:11], SPECIES[10:11])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         estimator.partial_fit(X, SPECIES)
@@ -174,7 +202,7 @@ def test_the_warning_changes_nothing_and_true_is_silent():
 
 def test_shards_are_checked_together():
     shards = [(1e4 + IRIS[n::3], SPECIES[n::3]) for n in range(3)]
-    with pytest.warns(ColumnUnitsWarning, match="columns 0, 1, 2, 3 is more"):
+    with pytest.warns(ColumnUnitsWarning, match="columns 0, 1, 2, 3 is far"):
         partial_fit_shards(classifier(), shards)
 
 
@@ -197,17 +225,16 @@ def test_the_model_is_that_of_standardised_columns(make, head):
 
 
 def test_the_first_call_decides():
-    scaler, (first, _) = StandardScaler(), TASKS
-    scaler.fit(IRIS[first])
+    first, _ = TASKS
     found = streamed(IRIS, scale=True)
-    assert_allclose(found.scale_, scaler.scale_)
-    assert_allclose(found.offset_, scaler.mean_)
+    assert_allclose(found.scale_, deviations_within(IRIS[first], SPECIES[first]))
+    assert_allclose(found.offset_, IRIS[first].mean(axis=0))
     by_two = ffnb(scale=True, classes_per_task=2).fit(IRIS, SPECIES)
     by_hand = streamed(IRIS, ffnb, scale=True)
     assert_array_equal(by_two.decision_function(IRIS), by_hand.decision_function(IRIS))
     # A new fit decides afresh.
     whole = found.fit(IRIS, SPECIES)
-    assert_allclose(whole.scale_, IRIS.std(axis=0))
+    assert_allclose(whole.scale_, deviations_within(IRIS, SPECIES))
     constant = np.column_stack([IRIS, np.full(150, 7.1)])
     assert classifier(scale=True).fit(constant, SPECIES).scale_[-1] == 1.0
 
@@ -222,7 +249,7 @@ def test_calls_without_a_spread_wait_for_one(head, form):
     assert set(found.predict(form(IRIS))) <= {0, 2}
     found.partial_fit(form(IRIS), SPECIES)
     rows, labels = np.vstack([equal, IRIS]), np.concatenate([[0, 0, 2], SPECIES])
-    assert_allclose(found.scale_, rows.std(axis=0))
+    assert_allclose(found.scale_, deviations_within(rows, labels))
     known = (rows - found.offset_) / found.scale_
     expected = classifier(classifier=head, rank=None).partial_fit(known, labels)
     new = (IRIS - found.offset_) / found.scale_
@@ -273,11 +300,13 @@ def test_wide_sparse_samples_are_scaled_and_not_centred(make):
 
 def test_samples_come_in_chunks(monkeypatch):
     weights = np.arange(150) % 3 + 1.0
-    whole = ColumnSpreads.of(IRIS, weights)
+    whole = spreads_by_label(IRIS, SPECIES, weights)
     monkeypatch.setattr("ffnb_sklearn._inputs.columns._CHUNK_SIZE", 40)
-    chunks = ColumnSpreads.of(IRIS, weights)
-    assert_allclose(chunks.mean, whole.mean)
-    assert_allclose(chunks.deviations(), whole.deviations())
+    chunks = spreads_by_label(IRIS, SPECIES, weights)
+    for label in range(3):
+        assert_allclose(chunks[label].mean, whole[label].mean)
+        assert_allclose(chunks[label].scatter, whole[label].scatter)
+        assert chunks[label].degrees_of_freedom == whole[label].degrees_of_freedom
 
 
 def test_shards_decide_together():
@@ -294,6 +323,98 @@ def test_shards_decide_together():
     start = classifier(scale=True).partial_fit(X[:1], y[:1])
     later = partial_fit_shards(start, [(X[1::2], y[1::2]), (X[2::2], y[2::2])])
     assert_allclose(later.scale_, expected.scale_)
+
+
+# ---- scale="auto"
+
+
+def test_only_the_classifier_that_depends_on_the_order_scales_by_default():
+    assert FFNBClassifier().scale == "auto"
+    assert IncrementalDiscriminantAnalysis().scale is False
+    assert FFNBClassifier.as_published().scale is False
+
+
+@both
+@pytest.mark.parametrize("change", [lambda X: X * UNITS, lambda X: X + 1e3])
+def test_unlike_units_and_far_columns_are_standardised(make, change):
+    X = change(IRIS)
+    found = streamed(X, make, scale="auto")
+    expected = streamed(X, make, scale=True)
+    assert_array_equal(found.scale_, expected.scale_)
+    assert_array_equal(found.decision_function(X), expected.decision_function(X))
+    assert warnings_of(X, SPECIES, make, scale="auto") == []
+
+
+def test_calls_with_few_samples_wait_for_ten_degrees_of_freedom():
+    given = {"shared_band_size": 0, "rank": None}
+    X = IRIS * UNITS
+    found = classifier(scale="auto", **given)
+    for rows in (slice(0, 4), slice(50, 51), slice(4, 10)):
+        found.partial_fit(X[rows], SPECIES[rows])
+    assert found.offset_ is None
+    assert found.score(X[:50], SPECIES[:50]) == 1.0
+    learned = np.r_[0:10, 50:51, 51:53]
+    found.partial_fit(X[51:53], SPECIES[51:53])
+    assert_allclose(found.scale_, deviations_within(X[learned], SPECIES[learned]))
+    # The mean and the scatter of each class are exact, though the samples are gone.
+    known = (X - found.offset_) / found.scale_
+    expected = classifier(**given)
+    expected.fit(known[learned], SPECIES[learned])
+    assert_allclose(found.decision_function(X), expected.decision_function(known), atol=1e-9)
+    assert_allclose(found.class_counts_, expected.class_counts_)
+    assert [labels.tolist() for labels in found.task_classes_] == [[0], [1]]
+    # Later calls change nothing.
+    before = found.scale_
+    found.partial_fit(X[100:], SPECIES[100:])
+    assert_array_equal(found.scale_, before)
+
+
+@both
+def test_columns_that_have_shown_one_unit_stay_for_good(make):
+    found = make(scale="auto").partial_fit(IRIS[TASKS[0]], SPECIES[TASKS[0]])
+    found.partial_fit(IRIS[TASKS[1]] * UNITS, SPECIES[TASKS[1]])
+    assert (found.offset_, found.scale_) == (None, None)
+
+
+def test_samples_of_moments_have_their_mean_and_scatter():
+    model = classifier(rank=None).fit(IRIS[:7], SPECIES[:7], sample_weight=np.arange(1.0, 8.0))
+    (moments,) = model._state.model.moments
+    samples = samples_of_moments(moments, 4)
+    assert_allclose(samples.mean(axis=0), moments.mean[:4])
+    scatter = moments.weight * np.cov(samples.T, bias=True)
+    assert_allclose(scatter, moments.scatter()[:4, :4], atol=1e-12)
+
+
+def test_shards_decide_together_whether_columns_stay():
+    X = IRIS * UNITS
+    shards = [(X[part], SPECIES[part]) for part in np.array_split(np.arange(150), 30)]
+    found = partial_fit_shards(classifier(scale="auto"), shards)
+    expected = classifier(scale="auto").fit(X, SPECIES)
+    assert_allclose(found.scale_, expected.scale_)
+    assert_allclose(found.decision_function(X), expected.decision_function(X), rtol=1e-6)
+    stayed = partial_fit_shards(classifier(scale="auto"), [(IRIS, SPECIES)])
+    assert stayed.scale_ is None
+    # Few samples leave the decision to later shards.
+    few = partial_fit_shards(classifier(scale="auto"), [(X[:5], SPECIES[:5]), (X[5:8], [0] * 3)])
+    assert few.scale_ is None
+    later = partial_fit_shards(few, [(X[8::2], SPECIES[8::2]), (X[9::2], SPECIES[9::2])])
+    assert_allclose(later.scale_, expected.scale_)
+
+
+@both
+def test_wide_sparse_columns_stay(make):
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((60, 3000), density=0.02, rng=rng, format="csr")
+    X = sparse.csr_array(X @ sparse.diags_array(np.where(np.arange(3000) < 1500, 1.0, 1e4)))
+    found = make(scale="auto", shared_band_size=0).fit(X, np.arange(60) % 3)
+    assert found.scale_ is None
+
+
+def test_a_class_that_is_constant_in_a_column_takes_the_deviation_of_all_samples():
+    X = np.column_stack([IRIS, 1e5 * SPECIES])
+    found = classifier(scale="auto").fit(X, SPECIES)
+    assert_allclose(found.scale_[:4], deviations_within(IRIS, SPECIES))
+    assert_allclose(found.scale_[4], X[:, 4].std())
 
 
 # ---- what is kept of the first call
@@ -347,7 +468,7 @@ def test_the_parameter_holds_from_the_first_task():
     estimator = classifier().partial_fit(IRIS[TASKS[0]], SPECIES[TASKS[0]])
     with pytest.raises(ValueError, match="scale cannot change between tasks"):
         estimator.set_params(scale=True).partial_fit(IRIS[TASKS[1]], SPECIES[TASKS[1]])
-    for value in ("auto", "std", 2):
+    for value in ("std", 2, None):
         with pytest.raises(ValueError, match="'scale' parameter"):
             classifier(scale=value).fit(IRIS, SPECIES)
 
