@@ -60,7 +60,7 @@ def run(options):
     """Return the records of all sets, shares and seeds; the first split of each set counts."""
     records = []
     for group in options.sets:
-        for problem in load_group(group, options.data, options.tables):
+        for problem in load_group(group, options.data, options.tables).values():
             for share in options.shares:
                 for seed in options.seeds:
                     split = problem.splits(seed)[0]
@@ -83,7 +83,7 @@ def report(records, options, environment):
         cells += [f"{means['accuracy']:.2f}", f"{means['never']:.2f}"]
         lines.append([name, share, *cells])
     notes = [
-        f"seeds: {', '.join(map(str, options.seeds))}, of the forgotten rows and the random neurons",
+        f"seeds: {', '.join(map(str, options.seeds))}, of the forgotten rows and of the neurons",
         "share: of the training rows, which are learned and then forgotten",
         "labels, probabilities: differences from a classifier that never saw the rows, of test "
         "rows; the mean of the largest difference of a probability; kept: nothing is forgotten",
@@ -96,7 +96,7 @@ def main(arguments=None):
     parser = command_line(__doc__, data=True)
     add = parser.add_argument
     add("--sets", nargs="+", default=["study", "features"], help="groups of sets")
-    add("--tables", type=Path, nargs="*", default=[], help="files of public tables")
+    add("--tables", type=Path, help="folder of the files of public tables")
     add("--shares", nargs="+", type=float, default=[0.05, 0.3])
     add("--seeds", nargs="+", type=int, default=[0])
     run_and_publish(run, report, parser.parse_args(arguments))
