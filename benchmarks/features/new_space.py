@@ -168,8 +168,8 @@ def report(records, options, environment):
         "of a ResNet-18, 512 columns; both were trained on the classes 0 to 49 of the order of the "
         "data file; one classifier for each fifty classes, all test images of them",
         "pairs: training images of all classes in both spaces, without labels",
-        "seconds: of the processor, to make the new classifier, without the features; explained, expected: the "
-        "quality that `transfer` returns",
+        "seconds: of the processor, to make the new classifier, without the features; explained, "
+        "expected: the quality that `transfer` returns",
     ]
     return page("A new feature space", environment, notes, table(COLUMNS, lines))
 
