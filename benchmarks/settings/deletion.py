@@ -74,7 +74,9 @@ def report(records, options, environment):
     groups = {}
     for record in records:
         groups.setdefault((record["set"], record["share"]), []).append(record)
-        groups.setdefault(("mean over the sets", record["share"]), []).append(record)
+    for share in options.shares:
+        of_share = [record for record in records if record["share"] == share]
+        groups["mean over the sets", share] = of_share
     lines = []
     for (name, share), runs in groups.items():
         means = {figure: mean(one[figure] for one in runs) for figure in FIGURES}
