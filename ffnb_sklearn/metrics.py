@@ -16,11 +16,13 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from ._inputs.arrays import as_numpy
 from ._inputs.labels import check_labels, check_unknown_label
+from ._base.transfer import TransferQuality
 from .core.bands.bound import ForgettingBound, LayerBound
 
 __all__ = [
     "ForgettingBound",
     "LayerBound",
+    "TransferQuality",
     "average_accuracy",
     "average_incremental_accuracy",
     "backward_transfer",
