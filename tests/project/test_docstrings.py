@@ -22,6 +22,7 @@ OF_PROPERTIES = {"PR02"}
 WITHOUT_PARAMETERS = {
     "metrics.ForgettingBound",
     "metrics.LayerBound",
+    "metrics.TransferQuality",
     "streams.PrequentialResult",
     "streams.StreamResult",
 }
