@@ -426,12 +426,11 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         Returns
         -------
         ndarray of shape (n_samples,)
-            `unknown_label` where `score_samples` is below `rate`, else the label with the largest
-            probability.
+            `unknown_label` where `score_samples` is below `rate`, else the label that the estimator
+            predicts.
         """
-        known, probabilities, shares = self._judge(X)
+        known, labels, shares = self._judge(X)
         unknown = self._check_unknown_label(known, "the classes learned")
-        labels = known[probabilities.argmax(axis=1)]
         # The type of the result has room for the longer label.
         return in_library_of(X, np.where(shares < self.rate, unknown, labels))
 
@@ -500,7 +499,7 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         return float(accuracy_score(expected, predictions, sample_weight=sample_weight))
 
     def _judge(self, X):
-        """Return the known classes, their probabilities, and the result of `score_samples`."""
+        """Return the known classes, the most likely of them, and the result of `score_samples`."""
         check_is_fitted(self)
         # The rate may have changed after learning.
         self._validate_params()
@@ -512,14 +511,14 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
             features = _transformed(transformers, features)
         # A copy keeps its state, even if another thread learns meanwhile.
         learner = copy(learner)
-        probabilities, scores, state = learner._probabilities_and_likeness(features)
+        labels, probabilities, scores, state = learner._judge_samples(features)
         distributions = ScoreDistributions.from_left_out(left_out_scores(state))
         # The prior weighs as much as 1 / rate samples, of which one sample is the share `rate`.
         shares = distributions.shares_below(scores, 1.0 / self.rate)
         logarithms = np.log(np.maximum(shares, _LEAST_SHARE))
         mean_logarithms = np.sum(probabilities * logarithms, axis=1)
         p_values = np.exp(mean_logarithms) * _foreground_probabilities(learner, state, features)
-        return state.classes, probabilities, p_values
+        return state.classes, labels, p_values
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -220,6 +220,20 @@ def test_scores_are_geometric_means_of_the_shares_of_the_classes():
     assert_allclose(clf.score_samples(X), expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("classifier", ["gaussian", "ovo", "ova"])
+def test_labels_are_those_of_the_estimator_even_if_probabilities_are_equal(classifier):
+    # Probabilities of samples far away are 0 or 1 up to rounding, and may be equal.
+    clf = learned(open_set(small(classifier=classifier)), [1, 0], [3, 2])
+    far = 1e6 * np.random.default_rng(0).standard_normal((200, X.shape[1]))
+    shares = clf.score_samples(far)
+    expected = np.where(shares < clf.rate, -1, clf.estimator_.predict(far))
+    assert_array_equal(clf.predict(far), expected)
+    clf.set_params(rate=1e-9)
+    tolerant = clf.score_samples(far) >= 1e-9
+    assert tolerant.any()
+    assert_array_equal(clf.predict(far)[tolerant], clf.estimator_.predict(far)[tolerant])
+
+
 def test_score_counts_labels_that_were_not_learned_as_unknown():
     clf = learned(open_set(), [0, 1])
     expected = np.mean(clf.predict(X) == known_labels(CODES, [0, 1]))

@@ -21,7 +21,7 @@ from .callbacks import CallbackSupportMixin, ReportedTask, metadata_of, with_cal
 from .priors import LEAST, unseen_scores
 from .validation import check_inputs, check_samples
 
-__all__ = ["ClassIncrementalClassifier", "learned_attribute"]
+__all__ = ["ClassIncrementalClassifier", "first_of_highest", "learned_attribute"]
 
 # Most lines that a verbose estimator prints about the epochs of a task.
 _LINES_PER_TASK = 10
@@ -38,6 +38,12 @@ def learned_attribute(read):
         return read(state)
 
     return property(attribute)
+
+
+def first_of_highest(scores, order):
+    """Return the column of the highest score of each row, the first in `order` of equal scores."""
+    best = scores[:, order].argmax(axis=1)
+    return order[best]
 
 
 class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -240,9 +246,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
 
     def _most_likely(self, state, samples, order):
         """Return the positions of the highest scores, the first in `order` of equal scores."""
-        scores = self._scores(state, samples)
-        best = scores[:, order].argmax(axis=1)
-        return order[best]
+        return first_of_highest(self._scores(state, samples), order)
 
     def __sklearn_tags__(self):
         """Return scikit-learn's tags: sparse samples and arrays of other libraries are accepted."""

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_scalar
 from torch import nn
 
 from .._base import export, novelty, revision
-from .._base.base import ClassIncrementalClassifier, learned_attribute
+from .._base.base import ClassIncrementalClassifier, first_of_highest, learned_attribute
 from .._base.learning import learn_task
 from .._base.priors import allow_for_unforeseen, class_priors, estimate_shares
 from .._base.settings import present_state
@@ -492,8 +492,8 @@ class BaseDiscriminantClassifier(
         logits = self._head(state).logits(scores)
         return allow_for_unforeseen(logits, state.n_samples)
 
-    def _probabilities_and_likeness(self, X):
-        """Return what `predict_proba` and `score_samples` return, and the state that they read."""
+    def _judge_samples(self, X):
+        """Return labels, probabilities, novelty scores, and the state that all of them read."""
         state = self._learned_state()
         present = present_state(self, state)
         samples = self._samples(state, X)
@@ -503,8 +503,10 @@ class BaseDiscriminantClassifier(
             scores = prediction.scores(present.model, samples)
             likeness = prediction.likeness(state.model, samples)
         scores = self._apply_priors(present, as_array(scores))
-        logits = self._logits_of_scores(present, scores)
-        return self._probabilities(present, logits), as_array(likeness), state
+        possible = self._possible_labels(present)
+        labels = possible[first_of_highest(scores, np.argsort(possible))]
+        probabilities = self._probabilities(present, self._logits_of_scores(present, scores))
+        return labels, probabilities, as_array(likeness), state
 
     def _most_likely(self, state, samples, order):
         """Return the positions of the highest scores, the first in `order` of equal scores."""
