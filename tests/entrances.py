@@ -138,7 +138,8 @@ class Entrance:
 
     def call(self, function, samples):
         """Call a function that is `ready` with samples."""
-        others = {"X": X, "X_test": X, "y": Y, "y_test": Y, "estimator": classifier()}
+        others = {"X": X, "X_test": X, "X_old": X, "X_new": X, "y": Y, "y_test": Y}
+        others["estimator"] = classifier()
         names = inspect.signature(function).parameters
         arguments = {name: others[name] for name in names if name in others}
         arguments[self.parameter] = samples

@@ -118,7 +118,7 @@ def standardise_columns(estimator, state, spreads, labels):
     if not units.varies.any() or (is_automatic and not units.are_known()):
         return state
     if is_automatic and not (units.are_unlike() or units.are_far()):
-        return replace(state, repair_labels=labels[:0])
+        return replace(state, repair_labels=labels[:0].copy())
     repair = units.repair(centring=True)
     new_state = replace(state, repair=repair, repair_labels=labels, model=None, task_classes=())
     for task_labels in state.task_classes:

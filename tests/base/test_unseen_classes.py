@@ -65,7 +65,8 @@ def test_calibration(name, method):
     frozen = FrozenEstimator(with_one_unseen(name))
     model = CalibratedClassifierCV(frozen, method=method).fit(X, Y)
     assert np.isfinite(model.predict_proba(X)).all()
-    assert model.score(X[SEEN], Y[SEEN]) > 0.9
+    # The samples of the unseen class are calibrated with the others, and have extreme scores.
+    assert model.score(X[SEEN], Y[SEEN]) > 0.7
 
 
 @of_all

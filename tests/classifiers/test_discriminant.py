@@ -280,8 +280,8 @@ def test_equal_samples_may_remain_of_the_only_class():
     assert_allclose(clf.class_counts_, [2.0])
 
 
-@pytest.mark.parametrize("rank", ["auto", 12])
-def test_samples_of_truncated_classes_are_nearly_forgotten(rank):
+@pytest.mark.parametrize(("rank", "largest_error"), [("auto", 0.006), (12, 0.04)])
+def test_samples_of_truncated_classes_are_nearly_forgotten(rank, largest_error):
     digits, labels = load_digits(return_X_y=True)
     gone, stay, new = slice(0, 300), slice(300, 1200), slice(1200, None)
     clf = exact().set_params(rank=rank).fit(digits[:1200], labels[:1200])
@@ -291,9 +291,9 @@ def test_samples_of_truncated_classes_are_nearly_forgotten(rank):
     assert_allclose(clf.class_counts_, never.class_counts_)
     expected = never.predict_proba(digits[new])
     errors = np.abs(clf.predict_proba(digits[new]) - expected).max(axis=1)
-    assert errors.mean() < 0.004
-    assert errors.mean() < 0.3 * np.abs(kept - expected).max(axis=1).mean()
-    assert np.mean(clf.predict(digits[new]) == never.predict(digits[new])) > 0.99
+    assert errors.mean() < largest_error
+    assert errors.mean() < 0.8 * np.abs(kept - expected).max(axis=1).mean()
+    assert np.mean(clf.predict(digits[new]) == never.predict(digits[new])) > 0.97
 
 
 def test_truncated_classes_lose_all_samples_and_nothing_that_they_cannot_have():

@@ -109,12 +109,12 @@ TRAINED = {
 PUBLISHED = {
     **TRAINED,
     "shared_band_size": ({}, 9, features),
-    "bands": ({}, Bands(activation="tanh", left_out=False, learning_rate=0.01), features),
+    "bands": ({}, Bands(activation="tanh", left_out=False, learning_rate=0.001), features),
     "skip_connection": ({}, True, features),
     # Pairs of classes keep the automatic shrinkage alone.
     "refresh": ({"shrinkage": "auto"}, 10.0, scores_after_more_samples),
     "random_state": ({"shared_band_size": 9}, 1, features),
-    "units": ({}, "relative", scores),
+    "units": ({}, "absolute", scores),
     "half_bias": ({}, False, scores),
 }
 

@@ -90,6 +90,7 @@ def test_labels_that_no_signed_integer_holds_are_refused(head, labels):
 # ---- numbers
 
 
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
 @heads
 def test_the_order_of_raw_rows_does_not_matter(head):
     """lme4 #630."""
