@@ -118,8 +118,9 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
     def _learn_samples(self, state, X, y, weights, observe):
         """Return the state after a task with validated samples, and print lines if verbose."""
         start = perf_counter()
+        n_known = state.n_arrived
         positions, arrived = label_positions(y, state.arrived)
-        n_new = len(arrived) - state.n_arrived
+        n_new = len(arrived) - n_known
         n_task = len(state.task_classes)
         if n_new:
             n_task += 1

@@ -35,7 +35,7 @@ def with_choice_and_likeness(
 ) -> Model:
     """Return the model after a task with the choice that it keeps, and with left-out likeness."""
     settings = learned.settings
-    if learned.may_keep_choice(before):
+    if settings.refresh and learned.may_keep_choice(before):
         if settings.novelty:
             # The model before the task judges the samples, and is solved for that.
             relative_distances(before, task.classes.device)

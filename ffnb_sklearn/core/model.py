@@ -233,10 +233,10 @@ class Model:
     def may_keep_choice(self, before: "Model") -> bool:
         """Return whether the choice of the model `before` still holds after a task.
 
-        It holds for the same classes, features and settings, until the total weight has grown by
-        `refresh`.
+        With `refresh` above 0 it holds for the same classes, features and settings, until the total
+        weight has grown by `refresh`.
         """
-        if not self.settings.refresh or before.settings != self.settings:
+        if before.settings != self.settings:
             return False
         if before.features is not self.features:
             return False
