@@ -83,7 +83,7 @@ class Trained(Protocol):
 
 @dataclass(frozen=True)
 class Earlier:
-    """What was solved for an earlier model.
+    """The solutions of an earlier model.
 
     Attributes
     ----------

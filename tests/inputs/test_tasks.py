@@ -124,7 +124,7 @@ def test_a_seed_draws_the_same_blurry_tasks_and_the_same_class_order():
     first = class_incremental_tasks(y, **random, **blurry)
 
     assert as_lists(first) == as_lists(class_incremental_tasks(y, **random, **blurry))
-    # What is blurry does not change the order of the classes.
+    # Blurry classes and samples do not change the order of the classes.
     for task, plain in zip(first, class_incremental_tasks(y, **random), strict=True):
         main = np.argsort(np.bincount(y[task], minlength=6))[-2:]
         assert set(main) == set(y[plain])

@@ -178,7 +178,7 @@ def test_nothing_is_printed_or_logged_unless_asked_for(verbose, caplog):
     printed, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(errors):
         small(band_size=1, bands__max_epochs=1, verbose=verbose).fit(X, Y).predict(X)
-    # One line for the epoch, and one for the task.
+    # The epoch has one line, and the task another.
     assert printed.getvalue().count("\n") == 2 * verbose
     assert errors.getvalue() == ""
     assert caplog.records == []

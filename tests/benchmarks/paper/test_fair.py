@@ -51,7 +51,7 @@ def test_the_setting_of_the_highest_mean_on_held_out_rows_is_chosen():
     setting, score = search.best(row, grid)
     assert setting == grid.settings[7]
     assert score == pytest.approx(0.8)
-    # Of equal means the first setting is chosen, whatever the rounding of the scores.
+    # The first of several settings with equal means is chosen, despite rounding errors.
     for seed in (0, 1):
         key = search._key(row, grid.settings[3], grid.settings[3]["epsilon"], seed)
         search._scores[key] = 0.799999
