@@ -11,7 +11,6 @@ from sklearn.datasets import make_gaussian_quantiles
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis
-from ffnb_sklearn.core import moments as moments_module
 from ffnb_sklearn.core import prediction
 
 N_FEATURES, N_CLASSES = 8, 6
@@ -104,9 +103,8 @@ def test_a_limit_on_the_rank_is_as_free_of_the_order_of_whole_classes():
 
 @pytest.fixture
 def low_auto_ranks(monkeypatch):
-    """Let rank="auto" choose among few axes, because the classes here are small."""
-    monkeypatch.setattr(moments_module, "FEWEST_AXES", 2)
-    monkeypatch.setattr(moments_module, "_MOST_AXES", 5)
+    """Let rank="auto" stand for few axes, because the classes here are small."""
+    monkeypatch.setattr("ffnb_sklearn.core.settings._AUTO_AXES", 5)
 
 
 def test_rank_auto_is_free_of_the_order_of_whole_classes(low_auto_ranks):

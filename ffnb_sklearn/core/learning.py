@@ -74,7 +74,7 @@ def add_task(
             updated,
             number,
             added,
-            model.settings.rank,
+            model.settings.n_axes,
             device=task.classes.device,
             pairs=model.features.shared.pairs(),
         )
@@ -93,7 +93,7 @@ def _moments_of_class(
     model: Model, task: Task, features_of: FeaturesOf, samples: torch.Tensor, is_known: bool
 ) -> ClassMoments:
     """Return the moments of the samples of a class in a task, with spare axes if it is known."""
-    rank = model.settings.rank
+    rank = model.settings.n_axes
     if isinstance(task.samples, SparseInputs):
         inputs = task.samples.sparse(samples.numpy())
         return moments_of_inputs(inputs, task.weights.cpu()[samples], rank, with_spare=is_known)

@@ -26,9 +26,6 @@ FeaturesOf = Callable[[torch.Tensor], torch.Tensor]
 # Samples whose left-out likeness is computed: a quantile of 5 % is then known up to 0.7 %.
 _ENOUGH = 1000
 
-# Samples that are compared at a time.
-_BLOCK = 1024
-
 
 def left_out_likeness(
     before: Model, task: Task, learned: Model, features_of: FeaturesOf
@@ -41,7 +38,7 @@ def left_out_likeness(
     """
     n_classes = len(learned.moments)
     rng = np.random.default_rng([before.seed, len(before.moments), 2])
-    numbers, weights = _distinct_samples(task)
+    numbers, weights = _distinct_samples(task, before.settings.chunk_size)
     classes = task.classes.cpu().numpy()[numbers]
     keeps_choice = bool(learned.chosen_from)
     judge = before if keeps_choice else learned
@@ -142,7 +139,7 @@ def _fair_choice(classes: npt.NDArray[np.int64], rng: np.random.Generator) -> np
     return np.argsort(turns, kind="stable")[:_ENOUGH]
 
 
-def _distinct_samples(task: Task) -> tuple[npt.NDArray[np.intp], Array]:
+def _distinct_samples(task: Task, chunk_size: int) -> tuple[npt.NDArray[np.intp], Array]:
     """Return the number of the first copy of each sample of a class, and the weight of all copies.
 
     Equal samples are left out together: a model that has learned an equal sample has learned the
@@ -151,7 +148,7 @@ def _distinct_samples(task: Task) -> tuple[npt.NDArray[np.intp], Array]:
     labels = task.classes.tolist()
     first_numbers: dict[tuple[int, bytes], int] = {}
     groups = np.empty(len(labels), dtype=np.intp)
-    for number, row in enumerate(_rows(task.samples)):
+    for number, row in enumerate(_rows(task.samples, chunk_size)):
         digest = blake2b(row, digest_size=16).digest()
         key = labels[number], digest
         groups[number] = first_numbers.setdefault(key, number)
@@ -160,10 +157,10 @@ def _distinct_samples(task: Task) -> tuple[npt.NDArray[np.intp], Array]:
     return numbers, weights[numbers]
 
 
-def _rows(samples: Samples) -> Iterator[bytes]:
+def _rows(samples: Samples, chunk_size: int) -> Iterator[bytes]:
     """Yield the inputs of each sample as bytes, which are equal for equal inputs."""
-    for start in range(0, len(samples), _BLOCK):
-        block = slice(start, start + _BLOCK)
+    for start in range(0, len(samples), chunk_size):
+        block = slice(start, start + chunk_size)
         if isinstance(samples, SparseInputs):
             yield from samples.sparse(block).row_bytes()
         else:

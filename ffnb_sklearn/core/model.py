@@ -17,7 +17,6 @@ from .likeness import LeftOutLikeness
 from .moments import (
     ClassMoments,
     keep_axes,
-    n_axes_of_one_fit,
     none_if_zero,
 )
 from .novelty import RelativeDistances
@@ -187,9 +186,8 @@ class Model:
         """
         moments = []
         for number in numbers:
-            # Trained neurons do not change the axes of a class.
-            n_axes = n_axes_of_one_fit(self.moments[number], self.settings.rank)
-            moments.append(keep_axes(self.complete_moments(number), n_axes))
+            complete = self.complete_moments(number)
+            moments.append(keep_axes(complete, self.settings.n_axes))
         pairs = self.features.shared.pairs()
         if not len(pairs.frequencies):
             return tuple(moments)

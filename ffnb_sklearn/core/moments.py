@@ -3,16 +3,15 @@ r"""Moments of a class: its weight, its mean, and its scatter as a factor and a 
 The scatter of a class, :math:`S = \sum_i w_i (x_i - \mu)(x_i - \mu)^\top`, is approximated by
 :math:`F^\top F + \mathrm{diag}(v)`. The rows of F are principal axes, each scaled by the square
 root of the scatter along it; v is the diagonal of the part that F leaves out, so the diagonal of S
-stays exact. The rank "auto" keeps the principal axes that hold most of the trace.
+stays exact.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from .device import Array, as_array, as_tensor
@@ -27,21 +26,9 @@ from .linalg import (
     random_directions,
 )
 
-# Most rows of a factor; None keeps all rows, "auto" the rows that hold a share of the trace.
-Rank = int | Literal["auto"] | None
-
 # Columns per row of a factor up to which it is computed exactly; subspace iteration saves no time
 # there.
 _EXACT_UP_TO = 3
-
-# Share of the trace that the axes of rank "auto" hold, over the columns of like units.
-_AUTO_SHARE = 0.95
-
-# Fewest axes of rank "auto": 64 for all classes lose 0.1 to 0.2 points on real tables.
-FEWEST_AXES = 64
-
-# Most axes of rank "auto", which bound the size of a model.
-_MOST_AXES = 96
 
 # Least number of spare axes of a class that grows; a class of many axes has more. On texts, whose
 # axes 8 to 16 have nearly one length, 8 spare axes halve the labels that calls change
@@ -86,48 +73,6 @@ def check_finite(*sums: float) -> None:
             "the moments of the samples must be finite numbers, and overflow here. Rescale the "
             "features or the sample weights."
         )
-
-
-def fewest_axes(max_rank: Rank) -> int | None:
-    """Return the number of axes up to which a factor keeps all axes; None always keeps all."""
-    if max_rank == "auto":
-        return FEWEST_AXES
-    return max_rank
-
-
-def n_auto_axes(axes: Array, energies: Array) -> int:
-    """Return the number of axes of rank "auto".
-
-    `axes` are the longest principal axes, longest first and of shape (k, d), and `energies` the
-    diagonal of the scatter. They hold a share of the trace over the columns of like units.
-    """
-    is_like = _has_like_unit(energies)
-    energies_of_axes = np.square(axes[:, is_like], dtype=np.float64).sum(axis=1)
-    least = _AUTO_SHARE * energies[is_like].sum()
-    is_short = energies_of_axes.cumsum() < least
-    n_short = int(is_short.sum())
-    n_axes = max(FEWEST_AXES, n_short + 1)
-    return min(_MOST_AXES, n_axes)
-
-
-def _has_like_unit(energies: Array) -> npt.NDArray[np.bool_]:
-    """Return which columns count for the trace, given the diagonal of a scatter.
-
-    A column that holds the share of the trace of itself and of all smaller columns has a larger
-    unit than these. It would decide for them, so it does not count, and neither do larger columns.
-    The fewest axes suffice for as many such columns.
-    """
-    largest_first = np.argsort(-energies, kind="stable")
-    ordered = energies[largest_first]
-    traces = ordered[::-1].cumsum()[::-1]
-    holds_share = ordered >= _AUTO_SHARE * traces
-    (larger,) = np.nonzero(holds_share[:FEWEST_AXES])
-    n_larger = 0
-    if len(larger) and len(energies) > FEWEST_AXES:
-        n_larger = larger[-1] + 1
-    is_like = np.ones(len(energies), dtype=bool)
-    is_like[largest_first[:n_larger]] = False
-    return is_like
 
 
 def add_spare_axes(count: int | None) -> int | None:
@@ -227,9 +172,8 @@ class Scatter:
 
     def factor(
         self,
-        max_rank: Rank = None,
+        max_rank: int | None = None,
         rounding: torch.Tensor | None = None,
-        truncated: torch.Tensor | None = None,
         *,
         with_spare: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -239,20 +183,17 @@ class Scatter:
         that were added, so no sample appears among them.
 
         The steps are: set columns of S that are only rounding to zero, and return no row if no
-        column is left; compute the longest rows; drop rows that are rounding; choose the rank if it
-        is "auto"; truncate.
+        column is left; compute the longest rows; drop rows that are rounding; truncate.
 
         Parameters
         ----------
-        max_rank : int, "auto" or None
-            Most rows of F.
+        max_rank : int or None
+            Most rows of F; None keeps all.
         rounding : Tensor of shape (d,) or None
             Diagonal of the rounding in S; None is zero. F and the residual are zero in each column
             whose entry on the diagonal of S is at most its rounding. Inputs may have unlike units,
             so no input decides for another; neurons have one unit, the norm of a sample, and are
             rounding together.
-        truncated : Tensor of shape (d,) or None
-            Diagonal that earlier truncations removed; "auto" adds it to the diagonal of S.
         with_spare : bool
             Whether the sum grows later, so that F gets spare rows.
         """
@@ -266,16 +207,9 @@ class Scatter:
             return energies.new_empty((0, self.n_columns)), no_residual
         scatter = self._keep_columns(varies, energies)
         energies = torch.where(varies, energies, 0.0)
-        count = _MOST_AXES if max_rank == "auto" else max_rank
-        if with_spare:
-            count = add_spare_axes(count)
+        count = add_spare_axes(max_rank) if with_spare else max_rank
         principal = scatter._longest_rows(count, energies)
         principal = _drop_rounding(principal, energies, rounding)
-        if max_rank == "auto":
-            all_energies = energies if truncated is None else energies + truncated
-            count = n_auto_axes(as_array(principal), as_array(all_energies))
-            if with_spare:
-                count = add_spare_axes(count)
         if count is None or len(principal) < count:
             return principal, no_residual
         return _truncate(principal, count, energies)
@@ -354,7 +288,7 @@ def _truncate(
     return factor, residual
 
 
-def pack_factor(factor: torch.Tensor, max_rank: Rank) -> tuple[Array, torch.Tensor]:
+def pack_factor(factor: torch.Tensor, max_rank: int | None) -> tuple[Array, torch.Tensor]:
     """Return a factor in the form that files store, and the energy that each column loses.
 
     The factor is in single precision, unless it is exact (rank None) or beyond the range of single
@@ -524,20 +458,9 @@ def check_size(moments: Sequence[ClassMoments]) -> None:
         )
 
 
-def n_axes_of_one_fit(moments: ClassMoments, max_rank: Rank) -> int:
-    """Return the number of axes that one fit to all samples of the class keeps."""
-    fewest = fewest_axes(max_rank)
-    if fewest is None or moments.rank <= fewest:
-        return moments.rank
-    if max_rank != "auto":
-        return fewest
-    energies = np.square(moments.factor, dtype=np.float64).sum(axis=0)
-    return n_auto_axes(moments.factor, energies + moments.residual)
-
-
-def keep_axes(moments: ClassMoments, count: int) -> ClassMoments:
+def keep_axes(moments: ClassMoments, count: int | None) -> ClassMoments:
     """Return moments with the first axes alone; the residual gets the energies of the others."""
-    if moments.rank <= count:
+    if count is None or moments.rank <= count:
         return moments
     factor = moments.factor
     other_energies = np.square(factor[count:], dtype=np.float64).sum(axis=0)
@@ -547,7 +470,7 @@ def keep_axes(moments: ClassMoments, count: int) -> ClassMoments:
 
 def moments_of(
     chunks: Iterable[tuple[torch.Tensor, torch.Tensor]],
-    max_rank: Rank = None,
+    max_rank: int | None = None,
     *,
     pairs: TurningPairs | None = None,
     with_spare: bool = False,
@@ -567,7 +490,7 @@ def moments_of(
 
 def merge(
     parts: Sequence[ClassMoments],
-    max_rank: Rank = None,
+    max_rank: int | None = None,
     *,
     device: torch.device,
     pairs: TurningPairs | None = None,
@@ -589,7 +512,7 @@ def merge(
     for each in parts:
         truncated += each.residual
         errors += each.error_energies
-    union = sums.moments(max_rank, as_tensor(truncated, device=device), with_spare=with_spare)
+    union = sums.moments(max_rank, with_spare=with_spare)
     residual = union.residual + truncated
     return replace(union, truncated=none_if_zero(residual), errors=none_if_zero(errors))
 
@@ -756,7 +679,7 @@ def subtract_truncated(
 def merge_classes(
     known: Sequence[ClassMoments],
     new: Iterable[tuple[int, ClassMoments]],
-    max_rank: Rank,
+    max_rank: int | None,
     *,
     device: torch.device,
     pairs: TurningPairs | None = None,
@@ -775,7 +698,7 @@ def add_to_class(
     moments: list[ClassMoments],
     number: int,
     added: ClassMoments,
-    max_rank: Rank,
+    max_rank: int | None,
     *,
     device: torch.device,
     pairs: TurningPairs | None = None,
@@ -875,8 +798,7 @@ class MomentSums:
 
     def moments(
         self,
-        max_rank: Rank = None,
-        truncated: torch.Tensor | None = None,
+        max_rank: int | None = None,
         *,
         with_spare: bool = False,
     ) -> ClassMoments:
@@ -887,9 +809,7 @@ class MomentSums:
         check_weight(weight)
         assert self._scatter is not None
         rounding = weight * self._lengths_of_rounding().square()
-        factor, residual = self._scatter.factor(
-            max_rank, rounding, truncated, with_spare=with_spare
-        )
+        factor, residual = self._scatter.factor(max_rank, rounding, with_spare=with_spare)
         packed_factor, lost_energies = pack_factor(factor, max_rank)
         residual_or_none = none_if_zero(as_array(residual + lost_energies))
         return ClassMoments(

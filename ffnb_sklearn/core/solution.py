@@ -11,7 +11,7 @@ from .features import FixedFeatures, Index
 from .heads import HEADS, Head
 from .heads.gaussians import ClassGaussians
 from .linalg import SUM_ROUNDING
-from .moments import FEWEST_AXES, ClassMoments
+from .moments import ClassMoments
 from .selection import Choice, apply_choice, choose
 from .settings import Settings
 
@@ -148,10 +148,7 @@ def n_classifier_weights(
 
 def _most_axes(moments: ClassMoments, settings: Settings, n_features: int) -> int:
     """Return the largest number of axes that a class may keep."""
-    if settings.rank == "auto":
-        rank = max(moments.rank, FEWEST_AXES)
-    else:
-        rank = settings.rank or n_features
+    rank = settings.n_axes or n_features
     # The number of axes above rounding depends on how the samples of a class were divided into
     # calls.
     n_samples = math.ceil(moments.n_samples * (1.0 - SUM_ROUNDING))

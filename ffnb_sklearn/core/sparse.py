@@ -22,7 +22,6 @@ from .linalg import (
 )
 from .moments import (
     ClassMoments,
-    Rank,
     add_spare_axes,
     check_finite,
     check_weight,
@@ -66,15 +65,13 @@ class SparseInputs(Protocol):
 
 
 def moments_of_inputs(
-    X: SparseInputs, weights: torch.Tensor, rank: Rank, *, with_spare: bool = False
+    X: SparseInputs, weights: torch.Tensor, rank: int | None, *, with_spare: bool = False
 ) -> ClassMoments:
     """Return the moments of the samples of one class, few of them exactly.
 
     `rank` is the most rows of the factor, and more with spare axes (`add_spare_axes`). With None
     the samples become dense.
     """
-    if rank == "auto":
-        raise ValueError("wide sparse inputs need a fixed rank; got 'auto'.")
     if with_spare:
         rank = add_spare_axes(rank)
     if rank is None or is_few(len(weights), rank):

@@ -8,8 +8,10 @@ ridge parameter. Technometrics 21(2), 1979). docs/user_guide/new_features.rst ha
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
-from .device import Array
+from .device import Array, as_array
+from .linalg import symmetric_root
 from .moments import ClassMoments
 
 __all__ = [
@@ -23,10 +25,6 @@ __all__ = [
 
 # Ridges of the map, relative to the mean squared singular value of the old rows.
 _RIDGES = np.logspace(-6.0, 2.0, 33)
-
-# Variance that lets a singular covariance have a root, relative to the mean variance, and at least.
-_JITTER = 1e-12
-_LEAST_VARIANCE = 1e-280
 
 
 def draw_deviations(
@@ -67,10 +65,8 @@ def draw_white_rows(n_rows: int, n_columns: int, rng: np.random.Generator) -> Ar
 
 def with_covariance(white_rows: Array, covariance: Array) -> Array:
     """Return rows with a covariance, from `draw_white_rows`."""
-    # Singular covariances have a root too.
-    jitter = _JITTER * covariance.trace() / len(covariance)
-    root = np.linalg.cholesky(covariance + max(jitter, _LEAST_VARIANCE) * np.eye(len(covariance)))
-    rows: Array = white_rows @ root.T
+    root = as_array(symmetric_root(torch.from_numpy(covariance)))
+    rows: Array = white_rows @ root
     return rows
 
 

@@ -117,7 +117,7 @@ def _state_after_shards(estimator, shards, classes):
     model, settings = prepare_model(estimator, state)
     model = replace(model, settings=settings)
 
-    job = LearnShards(_estimator_of_workers(estimator, state, model), settings.rank)
+    job = LearnShards(_estimator_of_workers(estimator, state, model), settings.n_axes)
     learned = map_reduce(job, shards)
     if learned is None or learned.arrived is None:
         raise ValueError(_NO_SAMPLES)
@@ -166,8 +166,8 @@ def _estimator_of_workers(estimator, state, model):
     """
     rank = None
     keeps_sparse = state.projection is not None and state.projection.keeps_sparse
-    if keeps_sparse and model.settings.rank:
-        rank = 4 * model.settings.rank
+    if keeps_sparse and model.settings.n_axes:
+        rank = 4 * model.settings.n_axes
     model = Model(model.settings, model.seed, model.features)
     repair_labels = state.repair_labels
     if repair_labels is None:

@@ -20,7 +20,6 @@ from ffnb_sklearn.core.moments import (
     merge,
     merge_classes,
     moments_of,
-    n_axes_of_one_fit,
     subtract,
 )
 from tests.core.small_models import samples, second_moment
@@ -151,53 +150,14 @@ def spread_samples(lengths, n=600):
     return scores * np.sqrt(lengths) @ np.linalg.qr(rng.normal(size=(len(lengths),) * 2))[0]
 
 
-@pytest.mark.parametrize(
-    ("lengths", "expected"),
-    [
-        (np.r_[np.ones(10), np.full(110, 1e-3)], 64),  # the least, though ten axes hold 99 %
-        (np.ones(100), 95),
-        (np.ones(400), 96),  # the most, though 380 axes hold 95 %
-        (np.ones(40), 40),
-    ],
-)
-def test_rank_auto_keeps_the_axes_that_hold_most_of_the_trace(lengths, expected):
-    X = spread_samples(lengths * (1.0 + 1e-6 * np.arange(len(lengths))))
+def test_a_limit_on_the_rank_keeps_the_longest_axes_and_the_diagonal():
+    X = spread_samples(1.0 + 1e-6 * np.arange(100))
 
-    result = moments(X, max_rank="auto")
+    found = [moments(X, max_rank=count).rank for count in (96, 100, 400)]
+    truncated = moments(X, max_rank=96)
 
-    assert result.rank == expected
-    assert_allclose(np.diag(result.scatter()), np.diag(dense(X, np.ones(len(X)))[2]), rtol=1e-9)
-    if expected == len(lengths):
-        assert_same(result, moments(X))
-
-
-def test_rank_auto_grows_with_the_class():
-    X = samples(1000, 300)[0]
-    found = [moments(X[:n], max_rank="auto").rank for n in (30, 70, 100, 1000)]
-    assert found == sorted(set(found))
-    assert found[0] == 29
-
-
-@pytest.mark.parametrize("cuts", [[], [20], [1, 2, 3], [3, 17, 30, 39]])
-def test_exact_parts_merge_into_the_moments_of_rank_auto(cuts, monkeypatch):
-    monkeypatch.setattr(moments_module, "FEWEST_AXES", 2)
-    monkeypatch.setattr(moments_module, "_MOST_AXES", 4)
-    X, w = samples(40, 6)
-    parts = [moments(X[rows], w[rows]) for rows in np.split(np.arange(40), cuts)]
-
-    found, alone = merge(parts, "auto", device=CPU), moments(X, w, "auto")
-
-    assert_same(found, alone)
-    assert 2 < found.rank == alone.rank <= 4
-
-
-def test_rank_auto_counts_what_the_parts_have_left_out(monkeypatch):
-    monkeypatch.setattr(moments_module, "FEWEST_AXES", 2)
-    monkeypatch.setattr(moments_module, "_MOST_AXES", 30)
-    X = spread_samples(np.linspace(2.0, 1.0, 30))
-    part = moments(X[:300], max_rank=4)
-    # The four rows hold far less than 95 % of the trace, so that all of them are kept.
-    assert merge([part], "auto", device=CPU).rank == 4
+    assert found == [96, 100, 100]
+    assert_allclose(np.diag(truncated.scatter()), np.diag(dense(X, np.ones(len(X)))[2]), rtol=1e-9)
 
 
 @pytest.mark.parametrize("cuts", [[], [20], [1, 2, 3], [3, 17, 30, 39], list(range(1, 40))])
@@ -247,7 +207,7 @@ def exact_scatter(X):
 
 
 @pytest.mark.parametrize("n", [20, 100])
-@pytest.mark.parametrize("max_rank", [None, 2, "auto"])
+@pytest.mark.parametrize("max_rank", [None, 2, 96])
 @pytest.mark.parametrize("value", [0.1, 1e14, 1.7e18, -1e30])
 def test_a_constant_column_takes_nothing_from_other_columns_and_is_exact(value, max_rank, n):
     rng = np.random.default_rng(0)
@@ -312,7 +272,7 @@ def test_two_samples_that_are_equal_in_single_precision_add_no_axis(n, max_rank)
     assert moments(X, max_rank=max_rank).rank == 3
 
 
-@pytest.mark.parametrize("max_rank", [None, 40, 8, "auto"])
+@pytest.mark.parametrize("max_rank", [None, 40, 8, 96])
 @pytest.mark.parametrize("n", [20, 400])
 @pytest.mark.parametrize("ratio", [1e8, 1e12, 1e20])
 def test_small_columns_keep_their_digits_beside_large_ones(ratio, n, max_rank):
@@ -361,7 +321,7 @@ def test_pairs_that_turn_with_the_unit_change_the_moments_by_the_turn_alone(n, m
 
 
 @pytest.mark.parametrize("small", [1e-42, 1e-60, 1e-100])
-@pytest.mark.parametrize("max_rank", [3, "auto"])
+@pytest.mark.parametrize("max_rank", [3, 96])
 def test_what_single_precision_loses_of_small_columns_is_in_the_residual(
     monkeypatch, small, max_rank
 ):
@@ -454,11 +414,6 @@ def test_parts_of_tiny_or_huge_weight_add_up(size):
     assert_allclose(moments(X, size * w, n_chunks=3).scatter() / size, whole.scatter(), rtol=1e-12)
 
 
-def without_spare_axes(grown, max_rank):
-    """The moments with the axes that one fit keeps."""
-    return keep_axes(grown, n_axes_of_one_fit(grown, max_rank))
-
-
 def test_spare_axes_let_a_class_grow_row_by_row():
     rng = np.random.default_rng(0)
     # The lengths of the axes differ by one percent each.
@@ -471,7 +426,7 @@ def test_spare_axes_let_a_class_grow_row_by_row():
         (grown,) = merge_classes([grown], [(0, part)], 4, device=CPU)
 
     assert (whole.rank, cut.rank, grown.rank) == (4, 4, 12)
-    seen = without_spare_axes(grown, 4)
+    seen = keep_axes(grown, 4)
     assert seen.rank == 4
     assert_allclose(np.diag(seen.scatter()), np.diag(whole.scatter()))
 
@@ -481,21 +436,7 @@ def test_spare_axes_let_a_class_grow_row_by_row():
         return np.square(whole.factor @ basis).sum() / np.square(whole.factor).sum()
 
     assert share(seen) > share(cut) + 0.1
-    assert without_spare_axes(whole, 4) is whole
-
-
-def test_spare_axes_of_rank_auto_go_beyond_what_one_fit_keeps(monkeypatch):
-    monkeypatch.setattr(moments_module, "FEWEST_AXES", 3)
-    monkeypatch.setattr(moments_module, "_MOST_AXES", 9)
-    X = samples(60, 14)[0] * 0.5 ** np.arange(14)
-    whole = moments(X, max_rank="auto")
-    parts = [moments(rows, max_rank="auto") for rows in np.array_split(X, 6)]
-    (grown,) = parts[:1]
-    for part in parts[1:]:
-        (grown,) = merge_classes([grown], [(0, part)], "auto", device=CPU)
-
-    assert grown.rank > whole.rank
-    assert without_spare_axes(grown, "auto").rank == whole.rank
+    assert keep_axes(whole, 4) is whole
 
 
 # ---- samples that are subtracted in long sequences

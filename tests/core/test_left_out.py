@@ -17,7 +17,7 @@ def test_equal_rows_of_a_class_are_one_sample_with_their_total_weight():
     rows = torch.tensor([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0], [1.0, 0.0]])
     weights = torch.tensor([0.5, 1.0, 2.0, 4.0])
 
-    numbers, totals = module._distinct_samples(Task(rows, torch.tensor([0, 0, 0, 1]), weights))
+    numbers, totals = module._distinct_samples(Task(rows, torch.tensor([0, 0, 0, 1]), weights), 2)
 
     assert_array_equal(numbers, [0, 1, 3])
     assert_array_equal(totals, [2.5, 1.0, 4.0])

@@ -16,7 +16,6 @@ from ffnb_sklearn import (
     IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
 )
-from ffnb_sklearn.core import moments as moments_module
 from ffnb_sklearn.distributed import partial_fit_shards
 from tests.separated_classes import unchanged
 
@@ -161,14 +160,13 @@ def test_only_few_numbers_reach_the_caller(monkeypatch):
 
 
 def test_rank_auto_is_that_of_one_machine(monkeypatch):
-    monkeypatch.setattr(moments_module, "FEWEST_AXES", 2)
-    monkeypatch.setattr(moments_module, "_MOST_AXES", 5)
+    monkeypatch.setattr("ffnb_sklearn.core.settings._AUTO_AXES", 5)
     of = partial(estimator, rank="auto")
     found, alone = partial_fit_shards(of(), shards(X, CODES)), of().partial_fit(X, CODES)
     assert_same(found, alone)
     ranks = [[one.rank for one in clf._state.model.moments] for clf in (found, alone)]
     assert ranks[0] == ranks[1]
-    assert max(ranks[0]) > 2
+    assert max(ranks[0]) == 5
 
 
 # ---- labels and samples, checked together

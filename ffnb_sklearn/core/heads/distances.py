@@ -43,10 +43,8 @@ __all__ = ["GaussianDistances", "fit_distances"]
 # on hold-outs of 16 sets is within 0.02 of that of the best factor of each.
 _OWN_TEMPERATURE = 0.016
 
-# Least numbers of samples, and of entries of the own axes, from which single precision saves time.
-# Entries beyond 33 MB exceed most caches, so even a single sample takes as long as reading them.
+# Least number of samples from which single precision saves time if the own axes fit into a cache.
 _MANY_SAMPLES = 64
-_MANY_ENTRIES = 2**22
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,8 @@ class GaussianDistances(Head):
     def most_likely(self, x: Rows, order: torch.Tensor) -> torch.Tensor:
         """Return the class of the highest score; single precision decides if it suffices."""
         n_entries = len(self.rows) * len(self.centre)
-        is_many = len(x) >= _MANY_SAMPLES or n_entries >= _MANY_ENTRIES
+        # More entries exceed most caches, so even a single sample takes as long as reading them.
+        is_many = len(x) >= _MANY_SAMPLES or n_entries >= NUMBERS_TOGETHER
         saves_time = n_entries > 0 and is_many
         if not (isinstance(x, torch.Tensor) and saves_time and is_exact(x)):
             return super().most_likely(x, order)

@@ -14,7 +14,7 @@ from torch.quasirandom import SobolEngine
 
 from ..device import as_tensor
 from ..features import SharedBand
-from ..linalg import SUM_ROUNDING, DiagonalPlusGram, symmetric_root
+from ..linalg import LENGTH_ROUNDING, SUM_ROUNDING, DiagonalPlusGram, symmetric_root
 from .gaussians import ClassGaussians
 
 __all__ = [
@@ -36,10 +36,6 @@ _TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.5, 0.5, dtype=torch.float64, device=
 
 # Difference of two cross-entropies that counts as rounding. The first of equal candidates wins.
 ENTROPY_ROUNDING = 1e-9
-
-# Distance of a point from the centre of the means, relative to their root mean square length. No
-# two classes have the same distance from the point, unless they are equal.
-_OFF_CENTRE = 1e-6
 
 # Least share of a covariance that remains along a sample without the sample, and least shrinkage:
 # about 1e5 samples determine a class covariance, and a smaller share only loses digits.
@@ -296,7 +292,9 @@ def _off_centre(means: torch.Tensor) -> torch.Tensor:
     """Return a point near the origin whose distances from class means of equal length differ."""
     squares = means.square()
     mean_square = squares.mean()
-    length = _OFF_CENTRE * mean_square.sqrt()
+    # Far above the rounding of distances, and far below distances between classes.
+    root_mean_square = mean_square.sqrt()
+    length: torch.Tensor = root_mean_square * LENGTH_ROUNDING**0.5
     n_features = means.shape[1]
     positions = torch.arange(n_features, dtype=means.dtype, device=means.device)
     # These cosines have no regularity that means may share.

@@ -101,7 +101,9 @@ def test_few_samples_are_screened_by_many_axes_alone(monkeypatch):
     order = torch.arange(4)
     labels = distances.most_likely(x, order)
     assert "single_weights" not in vars(distances)
-    monkeypatch.setattr("ffnb_sklearn.core.heads.distances._MANY_ENTRIES", len(distances.rows) * D)
+    monkeypatch.setattr(
+        "ffnb_sklearn.core.heads.distances.NUMBERS_TOGETHER", len(distances.rows) * D
+    )
     assert_array_equal(distances.most_likely(x[:1], order), labels[:1])
     assert "single_weights" in vars(distances)
     assert_array_equal(distances.most_likely(x, order), labels)
