@@ -79,9 +79,8 @@ class FFNBClassifier(BaseDiscriminantClassifier):
         it is 0.3 with ``classifier="ova"``, and 0.7 with ``shrinkage=0``.
     rank : int, "auto" or None, default="auto"
         Number of principal axes stored for the scatter of each class; None stores the scatter
-        exactly. "auto" stores the axes that hold 95 % of the variance, at least 64 and at most 96.
-        A class that gets further samples has a quarter more, at least 8, which predictions leave
-        out.
+        exactly. "auto" is 96. A class that gets further samples has a quarter more, at least 8,
+        which predictions leave out.
     priors : {"uniform", "empirical"} or mapping of label to float, default="uniform"
         Shares of the classes among future samples: equal, proportional to the sample weights
         learned, or weights of every label learned, and of further labels. The weight 0 makes a

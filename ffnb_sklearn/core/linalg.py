@@ -28,6 +28,10 @@ LENGTH_ROUNDING = 1e-12
 # Energy of a difference that counts as rounding, relative to the energy of the vectors.
 ENERGY_ROUNDING = LENGTH_ROUNDING**2
 
+# Error of what depends on the root of a singular matrix, such as a cross-entropy: half of the
+# digits are lost.
+ROOT_ROUNDING = 1e-6
+
 # Error of a sum of energies, relative to the sum, and of an eigenvalue, relative to the largest:
 # hundreds of terms with an error of 1e-16 each.
 SUM_ROUNDING = 1e-13

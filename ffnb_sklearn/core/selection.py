@@ -19,7 +19,6 @@ from .heads import Head
 from .heads.gaussians import ClassGaussians
 from .heads.interface import Choice
 from .heads.judge import (
-    ENTROPY_ROUNDING,
     LEAST_SHARE,
     LeftOutSamples,
     Metric,
@@ -27,7 +26,7 @@ from .heads.judge import (
     first_of_least,
     normal_draws,
 )
-from .linalg import cholesky, symmetric_root
+from .linalg import ROOT_ROUNDING, cholesky, symmetric_root
 from .settings import Settings
 
 __all__ = [
@@ -60,10 +59,6 @@ _DENSITY_RIDGES = (0.01, 3.0)
 # Largest dispersion of Gaussian classes. The judge draws Gaussian samples, and its cross-entropy is
 # too small for other classes: without this limit, held-out rows of tables lose 0.7 to 1.5 points.
 _MOST_DISPERSION = 1.35
-
-# Largest dispersion of Gaussian classes by chance, times the number of inputs: the directions of
-# one or two inputs are nearly alike, so that their errors do not average out.
-_MOST_BY_CHANCE = 4.0
 
 # Most inputs of Gaussian densities, whose covariances are dense, and least samples per input: with
 # fewer the judge is too uncertain, and classes that surround others lose 2.6 points.
@@ -244,7 +239,7 @@ def resolution(gaussians: ClassGaussians) -> float:
 
     If N samples show no error, the share of errors is at most 3 / N (the rule of three).
     """
-    return max(3.0 / float(gaussians.counts.sum()), ENTROPY_ROUNDING)
+    return max(3.0 / float(gaussians.counts.sum()), ROOT_ROUNDING)
 
 
 def degrees_of_freedom(gaussians: ClassGaussians) -> float:
@@ -325,8 +320,7 @@ def _may_be_gaussian(left_out: LeftOutSamples, blocks: Blocks, shared: SharedBan
     most_inputs = min(_MOST_INPUTS, n_samples / _SAMPLES_PER_INPUT)
     if blocks.n_inputs > most_inputs:
         return False
-    most_dispersion = max(_MOST_DISPERSION, _MOST_BY_CHANCE / blocks.n_inputs)
-    return dispersion(left_out, shared) <= most_dispersion
+    return dispersion(left_out, shared) <= _MOST_DISPERSION
 
 
 class GaussianDensities:

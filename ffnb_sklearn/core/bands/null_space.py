@@ -5,7 +5,7 @@ from functools import cached_property
 import torch
 
 from ..linalg import SUM_ROUNDING
-from .past import LEAST_PART, PrincipalAxes
+from .past import PrincipalAxes
 
 __all__ = ["EmptyNullSpaceWarning", "NullSpace", "null_space"]
 
@@ -102,14 +102,9 @@ def _split(rows: torch.Tensor, axes: torch.Tensor) -> tuple[torch.Tensor, torch.
     """Return the coordinates of rows along some orthonormal axes, and their part beyond these."""
     along = rows @ axes.T
     beyond = rows - along @ axes
-    lengths = torch.linalg.vector_norm(rows, dim=-1)
-    lengths_beyond = torch.linalg.vector_norm(beyond, dim=-1)
-    is_nearly_within = lengths_beyond < LEAST_PART * lengths
-    if bool(is_nearly_within.any()):
-        # The second pass removes the rounding of large rows along the axes.
-        rounding = beyond @ axes.T
-        beyond = beyond - rounding @ axes
-    return along, beyond
+    # The second pass removes the rounding of large rows along the axes.
+    rounding = beyond @ axes.T
+    return along, beyond - rounding @ axes
 
 
 def null_space(

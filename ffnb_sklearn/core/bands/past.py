@@ -12,12 +12,7 @@ from ..device import Array, as_array, as_tensor
 from ..linalg import SUM_ROUNDING
 from ..moments import check_finite
 
-__all__ = ["LEAST_PART", "LayerMoments", "Past", "PrincipalAxes"]
-
-# Part of a row outside of a basis, relative to the row, below which one pass of Gram-Schmidt leaves
-# more than a digit of rounding along the basis (J. W. Daniel et al. Mathematics of Computation 30,
-# 1976).
-LEAST_PART = 0.1
+__all__ = ["LayerMoments", "Past", "PrincipalAxes"]
 
 
 class LayerMoments(NamedTuple):
@@ -163,24 +158,21 @@ class Past:
 def _append_rows(
     basis: torch.Tensor, coordinates: torch.Tensor, rows: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    r"""Return Q and C with further rows R', by block Gram-Schmidt.
+    r"""Return Q and C with further rows R', by block Gram-Schmidt in two passes.
 
     With :math:`R' = A Q + B`, B orthogonal to Q, and the factorisation :math:`B^\top = Q'^\top T`,
-    the new rows of Q are Q', and those of C are :math:`[A, T^\top]`.
+    the new rows of Q are Q', and those of C are :math:`[A, T^\top]`. The second pass removes the
+    rounding of rows along Q (J. W. Daniel et al. Mathematics of Computation 30, 1976).
     """
     along = rows @ basis.T
     beyond = torch.addmm(rows, along, basis, alpha=-1.0)
     axes, triangle = torch.linalg.qr(beyond.T)
-    lengths = torch.linalg.vector_norm(rows, dim=1)
-    lengths_beyond = triangle.diagonal().abs()
-    is_nearly_within = lengths_beyond < LEAST_PART * lengths
-    if bool(is_nearly_within.any()):
-        # The rounding errors of rows that depend on each other are not orthogonal to the basis.
-        rounding = basis @ axes
-        axes, correction = torch.linalg.qr(axes - basis.T @ rounding)
-        rounding_of_rows = rounding @ triangle
-        along = along + rounding_of_rows.T
-        triangle = correction @ triangle
+    # The rounding errors of rows that depend on each other are not orthogonal to the basis.
+    rounding = basis @ axes
+    axes, correction = torch.linalg.qr(axes - basis.T @ rounding)
+    rounding_of_rows = rounding @ triangle
+    along = along + rounding_of_rows.T
+    triangle = correction @ triangle
     old_coordinates = torch.nn.functional.pad(coordinates, (0, len(rows)))
     new_coordinates = torch.cat([along, triangle.T], dim=1)
     longer_basis = torch.cat([basis, axes.T])

@@ -14,11 +14,10 @@ from torch.quasirandom import SobolEngine
 
 from ..device import as_tensor
 from ..features import SharedBand
-from ..linalg import LENGTH_ROUNDING, SUM_ROUNDING, DiagonalPlusGram, symmetric_root
+from ..linalg import ROOT_ROUNDING, SUM_ROUNDING, DiagonalPlusGram, symmetric_root
 from .gaussians import ClassGaussians
 
 __all__ = [
-    "ENTROPY_ROUNDING",
     "LEAST_SHARE",
     "LeftOutSamples",
     "Metric",
@@ -33,9 +32,6 @@ _N_JUDGED = 10
 
 # Grid of temperatures: powers of two, times the typical margin.
 _TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.5, 0.5, dtype=torch.float64, device="cpu")
-
-# Difference of two cross-entropies that counts as rounding. The first of equal candidates wins.
-ENTROPY_ROUNDING = 1e-9
 
 # Least share of a covariance that remains along a sample without the sample, and least shrinkage:
 # about 1e5 samples determine a class covariance, and a smaller share only loses digits.
@@ -293,8 +289,7 @@ def _off_centre(means: torch.Tensor) -> torch.Tensor:
     squares = means.square()
     mean_square = squares.mean()
     # Far above the rounding of distances, and far below distances between classes.
-    root_mean_square = mean_square.sqrt()
-    length: torch.Tensor = root_mean_square * LENGTH_ROUNDING**0.5
+    length = ROOT_ROUNDING * mean_square.sqrt()
     n_features = means.shape[1]
     positions = torch.arange(n_features, dtype=means.dtype, device=means.device)
     # These cosines have no regularity that means may share.
@@ -303,7 +298,7 @@ def _off_centre(means: torch.Tensor) -> torch.Tensor:
 
 def first_of_least(entropies: Sequence[float]) -> int:
     """Return the position of the first cross-entropy that equals the least up to rounding."""
-    largest = min(entropies) + ENTROPY_ROUNDING
+    largest = min(entropies) + ROOT_ROUNDING
     is_least = np.asarray(entropies) <= largest
     return int(is_least.argmax())
 
