@@ -8,9 +8,11 @@ the file.
 
 import math
 import os
+from types import ModuleType
 
 import numpy as np
 import torch
+from sklearn.base import BaseEstimator
 
 from .._base.base import ClassIncrementalClassifier
 from .._inputs.labels import check_labels
@@ -21,9 +23,9 @@ from ..baselines._base import MomentClassifier
 from ..classifiers import FFNBClassifier
 from ..core.bands.tuning.naive import NaiveNetwork
 from ..skeletons import SkeletonDescriptor
-from ._schema import NETWORKS
+from ._schema import NETWORKS, RECORDS
 
-__all__ = ["check_estimator", "check_parameters", "is_path", "restrict"]
+__all__ = ["check_estimator", "check_parameters", "is_path", "nested_estimators", "restrict"]
 
 # Values that these parameters must have in a file. A cache holds pickles, and the other values of
 # `input` are for paths.
@@ -64,6 +66,18 @@ _PER_PAIRING = 8
 # Largest integer in the arguments of a network of this package, and their largest sum.
 _LARGEST_ARGUMENT = 1 << 10
 _LARGEST_SUM = 1 << 14
+
+# Largest depth of nested estimators. Pipelines ask each other for their methods: a prediction
+# takes 20 ms with 8 levels, and 2.7 times as long with each further level.
+_MOST_LEVELS = 8
+
+# Largest number of objects in an estimator. Repeated objects count each time, because a short file
+# can repeat an estimator ten times on each of eight levels.
+_MOST_OBJECTS = 1 << 20
+
+# Types of objects that hold no estimators.
+_PLAIN = str | bytes | bool | int | float | complex | np.generic | type | ModuleType | None
+_RECORD_CLASSES = tuple(RECORDS.values())
 
 # Values of attributes that start processes or threads, which are not taken from a file.
 _SEQUENTIAL = {"n_jobs": None, "n_threads": None, "_n_threads": 1}
@@ -367,3 +381,55 @@ def _check_sizes(arguments, network):
     are_small = sizes.max() <= _LARGEST_ARGUMENT and sizes.sum() <= _LARGEST_SUM
     limits = f"integers of at most {_LARGEST_ARGUMENT}, and {_LARGEST_SUM} in sum"
     _require(are_small, f"backbone_params of {network.__name__}", limits)
+
+
+def nested_estimators(estimator, *, closed=()):
+    """Yield an estimator and all estimators in its attributes, in each place where they occur.
+
+    The attributes themselves are read, because a file chooses what `get_params` returns. `closed`
+    estimators and the estimators inside them are left out. Raise `ValueError` if estimators are
+    nested too deeply or too often.
+    """
+    closed_ids = {id(one) for one in closed}
+    open_values = [(estimator, 0)]
+    n_objects = 0
+    # The members of each object are listed once, because a short file can repeat a long list often.
+    members_by_id = {}
+    while open_values:
+        value, level = open_values.pop()
+        n_objects += 1
+        if n_objects > _MOST_OBJECTS:
+            raise ValueError(f"estimators must hold at most {_MOST_OBJECTS} objects in a file")
+        if id(value) in closed_ids:
+            continue
+        if isinstance(value, BaseEstimator):
+            level += 1
+            if level > _MOST_LEVELS:
+                raise ValueError(
+                    f"estimators must be nested at most {_MOST_LEVELS} levels deep in a file"
+                )
+            yield value
+        if id(value) not in members_by_id:
+            members_by_id[id(value)] = _open_members(value)
+        for member in members_by_id[id(value)]:
+            open_values.append((member, level))
+
+
+def _open_members(value):
+    """Return the members of an object that can hold estimators."""
+    return [member for member in _members(value) if not isinstance(member, _PLAIN)]
+
+
+def _members(value):
+    """Return the objects that an object, a container or an array of objects holds directly."""
+    if isinstance(value, _RECORD_CLASSES):
+        return ()
+    if isinstance(value, dict):
+        return [*value.keys(), *value.values()]
+    if isinstance(value, list | tuple | set | frozenset):
+        return value
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        # A masked array holds objects behind its mask too.
+        return np.asarray(value).flat
+    # Some objects of scikit-learn that are no estimators hold estimators, such as scorers.
+    return getattr(value, "__dict__", {}).values()

@@ -16,8 +16,12 @@ single key, the kind of the value:
 
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import fields
+from functools import cache, partial
 from numbers import Integral, Real
 from reprlib import repr as shortened
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
@@ -25,20 +29,18 @@ from sklearn.base import BaseEstimator
 
 from ..backbones import TorchFeatureExtractor
 from ..core.features import SharedBand, draw_shared_band
-from ._budget import spend_on_skops
-from ._checks import check_estimator, is_path
-from ._classes import field_types, fits
-from ._container import KINDS
+from ._checks import check_estimator, is_path, nested_estimators, restrict
+from ._container import KINDS, ModelFileError
 from ._foreign import read_foreign, write_foreign
-from ._schema import ESTIMATORS, NETWORKS, OF_ALL, RECORDS
+from ._schema import ESTIMATORS, FORMAT, NETWORKS, PRIVATE, RECORDS, RENAMED_FIELDS, UPGRADES
 
-__all__ = ["Reader", "Writer"]
+__all__ = ["Reader", "Writer", "field_types", "fits"]
 
 # Number of words in the state of a Mersenne Twister.
 _N_WORDS = 624
 
 # Names in files by class.
-_NAMES = {names.python_class: name for name, names in (RECORDS | ESTIMATORS).items()}
+_NAMES = {python_class: name for name, python_class in (RECORDS | ESTIMATORS).items()}
 
 # Bytes of memory per weight of a band while it is drawn.
 _PER_WEIGHT = 8
@@ -47,27 +49,9 @@ _PER_WEIGHT = 8
 _LONGEST_PATH = 200
 
 
-def _parameter_attributes(names, parameters):
-    """Return the names in Python of the parameters of an estimator, by their names in files."""
-    if names.parameters is not None:
-        return names.parameters
-    return {name: name for name in parameters}
-
-
-def _fitted_attributes(names, fitted):
-    """Return the names in Python of the fitted attributes of an estimator, by names in files."""
-    if names.fitted is not None:
-        return names.fitted
-    attributes = {}
-    for name in fitted:
-        if name.endswith("_") and not name.startswith("_"):
-            attributes[name] = name
-    return attributes | OF_ALL
-
-
-def _is_backbone(estimator_class, parameter):
-    """Return whether a parameter is a factory of networks."""
-    return issubclass(estimator_class, TorchFeatureExtractor) and parameter == "backbone"
+def _is_fitted(attribute):
+    """Return whether an attribute has the public name of a fitted attribute."""
+    return attribute.endswith("_") and not attribute.startswith("_")
 
 
 class _Walk:
@@ -141,9 +125,9 @@ class Writer(_Walk):
             return {"drawn_band": self._write_drawn_band(value)}
         name = _NAMES.get(value_type)
         if name in RECORDS:
-            return {name: self._visit(f".{name}", self._write_record, RECORDS[name], value)}
+            return {name: self._visit(f".{name}", self._write_record, name, value)}
         if name in ESTIMATORS:
-            return {name: self._visit(f".{name}", self._write_estimator, ESTIMATORS[name], value)}
+            return {name: self._visit(f".{name}", self._write_estimator, value)}
         if isinstance(value, BaseEstimator):
             return {"skops": self._write_foreign(value)}
         # Subclasses of numbers and strings, such as members of an enumeration.
@@ -195,20 +179,21 @@ class Writer(_Walk):
         # The last column of the rows is the bias.
         n_inputs = band.rows.shape[1] - 1
         return {
-            "n_neurons": len(band),
+            "n_neurons": len(band.rows),
             "n_inputs": n_inputs,
             "mirrored": band.mirrored,
             "seed": band.seed,
         }
 
-    def _write_record(self, names, record):
+    def _write_record(self, name, record):
         """Return the JSON of a dataclass."""
+        renamed = {attribute: name for name, attribute in RENAMED_FIELDS.get(name, {}).items()}
         values = {}
-        for name, attribute in names.fields.items():
-            values[name] = getattr(record, attribute)
+        for attribute in field_types(type(record)):
+            values[renamed.get(attribute, attribute)] = getattr(record, attribute)
         return self._visit_fields(self.write, values)
 
-    def _write_estimator(self, names, estimator):
+    def _write_estimator(self, estimator):
         """Return the JSON of an estimator."""
         # A copy holds a single state, even if another thread fits the estimator in the meantime.
         estimator = copy(estimator)
@@ -217,19 +202,22 @@ class Writer(_Walk):
             estimator = estimator._as_fitted()
         parameters = estimator.get_params(deep=False)
         written = {}
-        for name, attribute in _parameter_attributes(names, parameters).items():
-            value = parameters[attribute]
-            written[name] = self._visit(
-                f".{name}", self._write_parameter, estimator, attribute, value
-            )
+        for name, value in parameters.items():
+            write = self.write
+            if isinstance(estimator, TorchFeatureExtractor):
+                write = partial(self._write_parameter_of_extractor, estimator, name)
+            written[name] = self._visit(f".{name}", write, value)
         attributes = vars(estimator)
         fitted = {}
-        for name, attribute in _fitted_attributes(names, attributes).items():
-            if attribute in attributes and attribute not in parameters:
+        for name, value in attributes.items():
+            if _is_fitted(name) and name not in parameters:
+                fitted[name] = value
+        for name, attribute in PRIVATE.items():
+            if attribute in attributes:
                 fitted[name] = attributes[attribute]
         return {"parameters": written, "fitted": self._visit_fields(self.write, fitted)}
 
-    def _write_parameter(self, estimator, parameter, value):
+    def _write_parameter_of_extractor(self, estimator, parameter, value):
         """Return the JSON of a parameter; the path of weights that were loaded becomes None."""
         if is_path(estimator, parameter, value):
             if "n_features_in_" not in vars(estimator):
@@ -238,7 +226,7 @@ class Writer(_Walk):
                     "first, or set it to the arrays."
                 )
             return None
-        if _is_backbone(type(estimator), parameter):
+        if parameter == "backbone":
             return self._write_factory(value)
         return self.write(value)
 
@@ -287,6 +275,38 @@ class Reader(_Walk):
         self._trusted = trusted
         self._budget = budget
 
+    def read_file(self, content):
+        """Return the estimator in the content of a container; raise `ModelFileError`."""
+        try:
+            version = content["format"]
+            if version > FORMAT:
+                raise ModelFileError(
+                    f"the file has format {version:.6g}, which is newer than {FORMAT}, the newest "
+                    "that this version of ffnb_sklearn reads. Version "
+                    f"{content['written_by']['ffnb_sklearn']:.40} has written it."
+                )
+            estimator = self.read(self._upgraded(content["estimator"], version))
+            if not isinstance(estimator, BaseEstimator):
+                raise ValueError("the file must hold an estimator")
+            for nested in nested_estimators(estimator):
+                restrict(nested)
+            return estimator
+        except (ModelFileError, ImportError, MemoryError):
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {str(error)[:300]}"
+            raise ModelFileError(f"{self.path} cannot be read ({reason}).") from error
+
+    def _upgraded(self, content, version):
+        """Return the JSON of an estimator in the present format."""
+        while version != FORMAT:
+            if version not in UPGRADES:
+                raise ValueError(f"the format must be {FORMAT}")
+            upgrade = UPGRADES[version]
+            content = upgrade(content, self.arrays)
+            version += 1
+        return content
+
     def read(self, value):
         """Return a value; forged JSON can raise an error of any kind."""
         if type(value) is list:
@@ -295,7 +315,7 @@ class Reader(_Walk):
             return value
         ((kind, content),) = value.items()
         if kind in RECORDS:
-            return self._visit(f".{kind}", self._read_record, RECORDS[kind], content)
+            return self._visit(f".{kind}", self._read_record, kind, content)
         if kind in ESTIMATORS:
             return self._visit(f".{kind}", self._read_estimator, ESTIMATORS[kind], content)
         match kind:
@@ -340,45 +360,54 @@ class Reader(_Walk):
     def _read_foreign(self, name, content, inside):
         """Return an estimator of another package from its bytes and our estimators in it."""
         data = self.read(content).tobytes()
-        spend_on_skops(self._budget, data)
         inside = self._visit(f".{name:.40}", self.read, _check_list(inside))
-        return read_foreign(data, inside, self.path, name, self._trusted)
+        return read_foreign(data, inside, self.path, name, self._trusted, self._budget)
 
-    def _read_record(self, names, content):
+    def _read_record(self, kind, content):
         """Return a dataclass whose fields have their declared types."""
-        types = field_types(names.python_class)
+        python_class = RECORDS[kind]
+        renamed = RENAMED_FIELDS.get(kind, {})
+        types = field_types(python_class)
         values = {}
         for name, value in self._visit_fields(self.read, content).items():
-            attribute = _attribute(names.fields, name)
+            attribute = renamed.get(name, name)
+            if attribute not in types or attribute in values:
+                raise ValueError(f"unknown name {name:.40}")
             if not fits(value, types[attribute]):
                 expected = f"of type {types[attribute]}, and finite"
                 raise ValueError(f"{name} must be {expected}; got {shortened(value)}")
             values[attribute] = value
-        return names.python_class(**values)
+        return python_class(**values)
 
-    def _read_estimator(self, names, content):
+    def _read_estimator(self, estimator_class, content):
         """Return an estimator whose parameters and numbers have been checked."""
-        estimator_class = names.python_class
-        attributes = _parameter_attributes(names, content["parameters"])
+        is_extractor = issubclass(estimator_class, TorchFeatureExtractor)
         parameters = {}
         for name, value in content["parameters"].items():
-            attribute = _attribute(attributes, name)
             read = self.read
-            if _is_backbone(estimator_class, attribute):
-                read = self._read_factory
-            parameters[attribute] = self._visit(f".{name}", read, value)
+            if is_extractor:
+                read = partial(self._read_parameter_of_extractor, name)
+            parameters[name] = self._visit(f".{name}", read, value)
         estimator = estimator_class(**parameters)
-        for attribute, value in parameters.items():
-            if is_path(estimator_class, attribute, value):
-                raise ValueError(f"{attribute} must not be a path")
-        attributes = _fitted_attributes(names, content["fitted"])
         for name, value in self._visit_fields(self.read, content["fitted"]).items():
-            attribute = _attribute(attributes, name)
+            attribute = PRIVATE.get(name, name)
+            is_allowed = name in PRIVATE or _is_fitted(name)
+            if not is_allowed or attribute in parameters:
+                raise ValueError(f"unknown name {name:.40}")
             vars(estimator)[attribute] = value
-        if "state_dict_" in content["fitted"] and isinstance(estimator, TorchFeatureExtractor):
+        if is_extractor and "state_dict_" in content["fitted"]:
             estimator._fitted_params = estimator._fixed_params()
         check_estimator(estimator, self._budget)
         return estimator
+
+    def _read_parameter_of_extractor(self, parameter, content):
+        """Return a parameter, which is a factory by its name or not a path."""
+        if parameter == "backbone":
+            return self._read_factory(content)
+        value = self.read(content)
+        if is_path(TorchFeatureExtractor, parameter, value):
+            raise ValueError(f"{parameter} must not be a path")
+        return value
 
     def _read_factory(self, name):
         """Return the value of `backbone` for a name in the file."""
@@ -388,13 +417,6 @@ class Reader(_Walk):
                 f"load(path, factories={{{name[:200]!r}: factory}}) with a factory that you trust"
             )
         return self._factories[name]
-
-
-def _attribute(attributes, name):
-    """Return the name in Python of a name in the file."""
-    if name not in attributes:
-        raise ValueError(f"unknown name {name:.40}")
-    return attributes[name]
 
 
 def _check_list(content):
@@ -419,3 +441,57 @@ def _generator(words, position, has_normal, normal):
         }
     )
     return generator
+
+
+@cache
+def field_types(dataclass):
+    """Return the types of the fields of a dataclass that a file holds, by name.
+
+    A field that does not take part in comparisons is a cache, which a file does not hold.
+    """
+    hints = get_type_hints(dataclass)
+    types = {}
+    for field in fields(dataclass):
+        if field.init and field.compare:
+            types[field.name] = hints[field.name]
+    return types
+
+
+def fits(value, hint):
+    """Return whether a value has the type of a field; floating-point arrays must be finite."""
+    origin = get_origin(hint) or hint
+    arguments = get_args(hint)
+    if hasattr(origin, "__value__"):
+        # A named alias, which `NDArray` is since NumPy 2.5.
+        return fits(value, origin.__value__[arguments])
+    if origin in (Any, object):
+        return True
+    if origin in (Union, UnionType):
+        return any(fits(value, argument) for argument in arguments)
+    if origin is Literal:
+        return value in arguments
+    if origin is int:
+        return isinstance(value, Integral) and not isinstance(value, bool)
+    if origin is float:
+        return isinstance(value, Real) and not isinstance(value, bool)
+    if not isinstance(value, origin):
+        return False
+    if origin is tuple and arguments:
+        # The hint is `tuple[item, ...]`.
+        item = arguments[0]
+        return all(fits(element, item) for element in value)
+    if origin is np.ndarray:
+        return _fits_array(value, arguments)
+    return True
+
+
+def _fits_array(array, arguments):
+    """Return whether an array is finite and has the kind of numbers that a hint may name."""
+    if array.dtype.kind in "fc" and not np.isfinite(array).all():
+        return False
+    if not arguments:
+        return True
+    # The hint is `np.ndarray[shape, np.dtype[scalar]]`.
+    _, dtype = arguments
+    (scalar,) = get_args(dtype)
+    return array.dtype.kind == np.dtype(scalar).kind

@@ -14,9 +14,15 @@ from contextlib import contextmanager
 
 from numpy.lib import format as npy
 
-from ._budget import spend_on_text
-
-__all__ = ["KINDS", "ModelFileError", "read_container", "reread_container", "write_container"]
+__all__ = [
+    "KINDS",
+    "Budget",
+    "ModelFileError",
+    "read_container",
+    "reread_container",
+    "spend_on_text",
+    "write_container",
+]
 
 # Kinds of arrays: booleans, integers, floating-point and complex numbers, strings.
 KINDS = "biufcU"
@@ -30,8 +36,59 @@ _CHUNK = 1 << 20
 _LARGEST_CODE = 0x10FFFF
 
 
+# Memory that all parts of a file may take together: 1 GB, and a multiple of the size of the file.
+_ALLOWANCE = 1 << 30
+_PER_FILE_BYTE = 4
+
+# Bytes per character of a JSON text, which is decoded and cut into strings. A single character
+# outside of Latin-1 widens all characters of a string.
+_PER_CHARACTER = 2
+_PER_WIDE_CHARACTER = 8
+
+# Bytes per value, such as an empty container and the object that is created from it. Each value
+# follows one of these characters.
+_PER_VALUE = 64
+_BEFORE_VALUES = b"[{,:"
+
+
 class ModelFileError(ValueError):
     """A file is not a model file, is damaged, has a newer format, or holds no valid model."""
+
+
+class Budget:
+    """Memory in bytes that the parts of a file share when it is loaded.
+
+    The budget counts everything that takes more memory than bytes in the file: the values of JSON
+    texts, labels of unequal lengths, arrays that are drawn from a seed or whose shapes follow from
+    parameters, and the arrays of skops at each reference. It does not count the arrays of the file,
+    because each is read once.
+    """
+
+    def __init__(self, file_size):
+        self._total = _ALLOWANCE + _PER_FILE_BYTE * file_size
+        self._remaining = self._total
+
+    def spend(self, n_bytes, name):
+        """Take memory for a part of the file; raise `ValueError` if too little remains."""
+        if not 0 <= n_bytes <= self._remaining:
+            spent = self._total - self._remaining
+            raise ValueError(
+                f"{name} would take {n_bytes:.3g} bytes of memory, beside {spent:.3g} for other "
+                f"parts; all parts of the file may take {self._total:.3g}"
+            )
+        self._remaining -= n_bytes
+
+
+def spend_on_text(budget, text):
+    """Take the memory of the values of a JSON text, before it is read."""
+    per_character = _PER_CHARACTER
+    if not text.isascii() or b"\\u" in text:
+        per_character = _PER_WIDE_CHARACTER
+    n_values = 0
+    for character in _BEFORE_VALUES:
+        n_values += text.count(character)
+    n_bytes = per_character * len(text) + _PER_VALUE * n_values
+    budget.spend(n_bytes, "the JSON text")
 
 
 def write_container(file, content, arrays):

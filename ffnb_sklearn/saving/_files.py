@@ -12,12 +12,9 @@ from sklearn.base import BaseEstimator
 
 from .._atomic import replaced_file
 from .._version import __version__
-from ._budget import Budget
-from ._checks import restrict
 from ._codec import Reader, Writer
-from ._container import ModelFileError, read_container, reread_container, write_container
-from ._parts import nested_estimators
-from ._schema import FORMAT, UPGRADES
+from ._container import Budget, ModelFileError, read_container, reread_container, write_container
+from ._schema import FORMAT
 
 __all__ = ["load", "save"]
 
@@ -145,19 +142,14 @@ def _read_bytes(file):
 
 
 def _write_checked(file, content, writer):
-    """Write a container to an empty file, and raise unless `load` accepts it."""
+    """Write a container to an empty file; raise `ValueError` unless `load` accepts it."""
     write_container(file, content, writer.arrays)
-    _check_written(file, writer)
-
-
-def _check_written(file, writer):
-    """Raise `ValueError` unless `load` accepts a file that was written."""
     try:
         budget = Budget(file.tell())
-        content = reread_container(file, budget)
+        written_content = reread_container(file, budget)
         # The check sums have compared the arrays in the file with these arrays in memory.
         reader = Reader(writer.arrays, writer.factories, writer.types, budget)
-        _read_estimator(content, reader)
+        reader.read_file(written_content)
     except ModelFileError as error:
         raise ValueError(
             f"the estimator cannot be saved, because load would refuse its file: {error}"
@@ -232,7 +224,7 @@ def _read_file(file, name, factories, trusted_names):
         budget = Budget(file_size)
         content, arrays = read_container(file, budget)
         reader = Reader(arrays, dict(factories or {}), trusted_names, budget)
-        return _read_estimator(content, reader)
+        return reader.read_file(content)
     except ModelFileError as error:
         raise ModelFileError(f"{name}: {error}") from error
 
@@ -242,38 +234,3 @@ def _dotted_name(trusted_type: str | type) -> str:
     if isinstance(trusted_type, str):
         return trusted_type
     return f"{trusted_type.__module__}.{trusted_type.__name__}"
-
-
-def _read_estimator(content, reader):
-    """Return the estimator in the content of a container."""
-    try:
-        version = content["format"]
-        if version > FORMAT:
-            raise ModelFileError(
-                f"the file has format {version:.6g}, which is newer than {FORMAT}, the newest "
-                "that this version of ffnb_sklearn reads. Version "
-                f"{content['written_by']['ffnb_sklearn']:.40} has written it."
-            )
-        content = _upgrade(content["estimator"], version, reader.arrays)
-        estimator = reader.read(content)
-        if not isinstance(estimator, BaseEstimator):
-            raise ValueError("the file must hold an estimator")
-        for nested in nested_estimators(estimator):
-            restrict(nested)
-        return estimator
-    except (ModelFileError, ImportError, MemoryError):
-        raise
-    except Exception as error:
-        reason = f"{type(error).__name__}: {str(error)[:300]}"
-        raise ModelFileError(f"{reader.path} cannot be read ({reason}).") from error
-
-
-def _upgrade(content, version, arrays):
-    """Return the JSON of an estimator in the present format."""
-    while version != FORMAT:
-        if version not in UPGRADES:
-            raise ValueError(f"the format must be {FORMAT}")
-        upgrade = UPGRADES[version]
-        content = upgrade(content, arrays)
-        version += 1
-    return content

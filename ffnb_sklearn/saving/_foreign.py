@@ -6,6 +6,7 @@ package inside such an estimator are stored beside these bytes, which have place
 """
 
 import io
+import json
 import zipfile
 from functools import cache
 
@@ -14,12 +15,17 @@ from sklearn.metrics import get_scorer, get_scorer_names
 
 from ..backbones import TorchFeatureExtractor
 from ..backbones._network import is_state
-from ._checks import check_parameters, is_path
-from ._container import ModelFileError
-from ._parts import nested_estimators
+from ._checks import check_parameters, is_path, nested_estimators
+from ._container import ModelFileError, spend_on_text
 from ._placeholders import PLACEHOLDER, placeholders_become, with_placeholders
 
-__all__ = ["read_foreign", "write_foreign"]
+__all__ = ["read_foreign", "spend_on_skops", "write_foreign"]
+
+# Name of the JSON text in the bytes of skops.
+_TEXT = "schema.json"
+
+# First bytes by which NumPy recognizes an archive of arrays.
+_ARCHIVE_MARK = b"PK"
 
 # Trusted types beyond those of skops, and beyond the functions of scorers.
 _TRUSTED = {
@@ -97,11 +103,12 @@ def write_foreign(estimator, path):
     return data, inside
 
 
-def read_foreign(data, inside, path, name, trusted):
+def read_foreign(data, inside, path, name, trusted, budget):
     """Return an estimator of another package from its bytes and our estimators inside it.
 
     `path` leads to the estimator, for messages.
     """
+    spend_on_skops(budget, data)
     skops = _import_skops(path, name)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for info in archive.infolist():
@@ -198,3 +205,59 @@ def _check_extractor(extractor):
         )
     if not is_state(attributes.get("state_dict_", {})):
         raise ValueError("state_dict_ of TorchFeatureExtractor must map names to arrays of numbers")
+
+
+def spend_on_skops(budget, data):
+    """Take the memory of an estimator in the bytes of skops, before it is read."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        text_size = archive.getinfo(_TEXT).file_size
+        budget.spend(text_size, "the JSON text of skops")
+        text = archive.read(_TEXT)
+        spend_on_text(budget, text)
+        _spend_on_arrays(budget, archive, json.loads(text))
+
+
+def _spend_on_arrays(budget, archive, content):
+    """Take the memory of the arrays to which the JSON of skops refers.
+
+    skops reads the bytes of an array once per reference, unless references have the same number.
+    """
+    sizes = {}
+    read_numbers = set()
+    for number, name in _references(content):
+        if name not in sizes:
+            sizes[name] = _size_in_memory(archive, name)
+        if number not in read_numbers:
+            budget.spend(sizes[name], "the arrays of skops")
+        if number:
+            read_numbers.add(number)
+
+
+def _references(content):
+    """Yield the number and the file name of each reference to an array in the JSON of skops."""
+    open_values = [content]
+    while open_values:
+        value = open_values.pop()
+        if isinstance(value, dict):
+            if isinstance(value.get("file"), str):
+                yield value.get("__id__"), value["file"]
+            open_values.extend(value.values())
+        elif isinstance(value, list):
+            open_values.extend(value)
+
+
+def _size_in_memory(archive, name):
+    """Return the size of a member of an archive, with its arrays if it is an archive itself.
+
+    skops stores a sparse array as an archive of dense arrays.
+    """
+    size = archive.getinfo(name).file_size
+    with archive.open(name) as member:
+        first_bytes = member.read(len(_ARCHIVE_MARK))
+    if first_bytes != _ARCHIVE_MARK:
+        return size
+    data = archive.read(name)
+    with zipfile.ZipFile(io.BytesIO(data)) as inner_archive:
+        for info in inner_archive.infolist():
+            size += info.file_size
+    return size

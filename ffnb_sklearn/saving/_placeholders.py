@@ -13,9 +13,9 @@ __all__ = ["PLACEHOLDER", "placeholders_become", "with_placeholders"]
 PLACEHOLDER = "ffnb_sklearn.saving._placeholders.Placeholder"
 
 _CLASSES = set()
-for _names in ESTIMATORS.values():
-    if _names.python_class.__module__.startswith("ffnb_sklearn."):
-        _CLASSES.add(_names.python_class)
+for _estimator_class in ESTIMATORS.values():
+    if _estimator_class.__module__.startswith("ffnb_sklearn."):
+        _CLASSES.add(_estimator_class)
 
 # The estimators that placeholders become while skops reads bytes in this thread.
 _estimators = ContextVar("_estimators")

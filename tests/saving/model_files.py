@@ -20,8 +20,7 @@ from ffnb_sklearn import (
     load,
     save,
 )
-from ffnb_sklearn.saving._budget import Budget
-from ffnb_sklearn.saving._container import read_container, write_container
+from ffnb_sklearn.saving._container import Budget, read_container, write_container
 from tests.separated_classes import CODES, NAMES, X, learned
 
 

@@ -14,7 +14,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from ffnb_sklearn import TorchFeatureExtractor, load, make_continual_pipeline, save
 from ffnb_sklearn.backbones import SkeletonGCN
 from ffnb_sklearn.exceptions import ModelFileError
-from ffnb_sklearn.saving._budget import Budget, spend_on_skops, spend_on_text
+from ffnb_sklearn.saving._container import Budget, spend_on_text
+from ffnb_sklearn.saving._foreign import spend_on_skops
 from tests.saving.model_files import (
     classifier,
     closed,
@@ -143,14 +144,14 @@ def test_layers_of_a_naive_network_are_those_of_its_bands(n_layers, tmp_path):
 
 @pytest.mark.parametrize("text", ["[],", '{"":0},', '"a",', "9.5,", "\\u20ac"])
 def test_json_text_that_expands_is_refused(text, monkeypatch):
-    monkeypatch.setattr("ffnb_sklearn.saving._budget._ALLOWANCE", 10**6)
+    monkeypatch.setattr("ffnb_sklearn.saving._container._ALLOWANCE", 10**6)
     whole = text.encode() * (200_000 // len(text))
     with pytest.raises(ValueError, match="JSON text"):
         spend_on_text(Budget(0), whole)
 
 
 def test_json_text_is_counted_before_it_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("ffnb_sklearn.saving._budget._ALLOWANCE", 1000)
+    monkeypatch.setattr("ffnb_sklearn.saving._container._ALLOWANCE", 1000)
     forged = {"format": 1, "estimator": [[]] * 1000}
     check_refused(forged, [], tmp_path / "model.ffnb", "the JSON text would take")
 

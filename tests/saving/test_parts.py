@@ -14,7 +14,7 @@ from sklearn.utils import Bunch
 
 from ffnb_sklearn import ContinualPipeline, load, save
 from ffnb_sklearn.exceptions import ModelFileError
-from ffnb_sklearn.saving._parts import nested_estimators
+from ffnb_sklearn.saving._checks import nested_estimators
 from tests.saving.model_files import classifier, closed, load_bytes, opened, saved
 from tests.separated_classes import CODES, X
 

@@ -43,7 +43,7 @@ from ffnb_sklearn.backbones import ConvNet, FlipCrop, Jitter, MirrorShift
 from ffnb_sklearn.core.bands.settings import Descent
 from ffnb_sklearn.exceptions import ModelFileError
 from ffnb_sklearn.saving import _files
-from ffnb_sklearn.saving._classes import fits
+from ffnb_sklearn.saving._codec import fits
 from ffnb_sklearn.saving._container import write_container
 from tests.saving.model_files import classifier, discriminant, saved, scores
 from tests.separated_classes import CODES, NAMES, X, learned
