@@ -104,7 +104,7 @@ def test_a_limit_on_the_rank_is_as_free_of_the_order_of_whole_classes():
 @pytest.fixture
 def low_auto_ranks(monkeypatch):
     """Let rank="auto" stand for few axes, because the classes here are small."""
-    monkeypatch.setattr("ffnb_sklearn.core.settings._AUTO_AXES", 5)
+    monkeypatch.setattr("ffnb_sklearn.core.moments._AUTO_AXES", 5)
 
 
 def test_rank_auto_is_free_of_the_order_of_whole_classes(low_auto_ranks):

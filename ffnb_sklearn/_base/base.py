@@ -19,6 +19,7 @@ from .._inputs.sparse import place_samples
 from ..core.device import as_array, without_modes
 from .callbacks import CallbackSupportMixin, ReportedTask, metadata_of, with_callbacks
 from .priors import LEAST, unseen_scores
+from .settings import present_state
 from .validation import check_inputs, check_samples
 
 __all__ = ["ClassIncrementalClassifier", "first_of_highest", "learned_attribute"]
@@ -202,7 +203,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
 
     def _present_state(self):
         """Return the learned state with the present parameters of predictions."""
-        return self._learned_state()
+        return present_state(self, self._learned_state())
 
     def __sklearn_is_fitted__(self):
         """Whether anything has been learned."""

@@ -210,6 +210,10 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         """Return the loss after each epoch of the last task."""
         return state.model.loss_curve
 
+    def _present_state(self):
+        """Return the learned state; all parameters concern later tasks alone."""
+        return self._learned_state()
+
     def _max_epochs(self):
         """Return the largest number of epochs of a task."""
         return int(self.max_epochs)

@@ -464,13 +464,10 @@ class BaseDiscriminantClassifier(
 
     _learn_task = learn_task
 
-    def _present_state(self):
-        """Return the learned state with the present parameters of the classifier."""
-        return present_state(self, self._learned_state())
-
     def _possible_labels(self, state):
         """Return the labels that predictions may have, in order of arrival."""
-        return state.arrived[self._class_priors(state) > 0.0]
+        is_possible = self._class_priors(state) > 0.0
+        return state.arrived[is_possible]
 
     def _scores(self, state, samples):
         """Return the scores of the possible labels, adjusted for the priors."""

@@ -10,7 +10,7 @@ from .device import few_threads
 from .features import FeatureMap, FixedFeatures, as_slice
 from .left_out import FeaturesOf, left_out_likeness
 from .model import Model, Task
-from .moments import ClassMoments, MomentSums, add_to_class, check_size
+from .moments import ClassMoments, MomentSums, add_to_class, check_size, most_axes
 from .prediction import relative_distances
 from .settings import Settings
 from .sparse import SparseInputs, moments_of_inputs
@@ -74,7 +74,7 @@ def add_task(
             updated,
             number,
             added,
-            model.settings.n_axes,
+            most_axes(model.settings.rank),
             device=task.classes.device,
             pairs=model.features.shared.pairs(),
         )
@@ -93,11 +93,12 @@ def _moments_of_class(
     model: Model, task: Task, features_of: FeaturesOf, samples: torch.Tensor, is_known: bool
 ) -> ClassMoments:
     """Return the moments of the samples of a class in a task, with spare axes if it is known."""
-    rank = model.settings.n_axes
+    pairs = model.features.shared.pairs()
+    rank = most_axes(model.settings.rank)
     if isinstance(task.samples, SparseInputs):
         inputs = task.samples.sparse(samples.numpy())
         return moments_of_inputs(inputs, task.weights.cpu()[samples], rank, with_spare=is_known)
-    sums = MomentSums(model.features.shared.pairs())
+    sums = MomentSums(pairs)
     for chunk in torch.split(samples, model.settings.chunk_size):
         weights = task.weights[chunk.to(task.weights.device)]
         # No name refers to the features of a chunk, so they leave memory before the next chunk.

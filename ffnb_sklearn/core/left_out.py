@@ -17,7 +17,7 @@ from .heads.interface import NUMBERS_TOGETHER
 from .likeness import LeftOutLikeness, pooled_likeness
 from .linalg import LENGTH_ROUNDING
 from .model import Model, Samples, Task
-from .prediction import classifier_view, n_operations, relative_distances
+from .prediction import classifier_view, relative_distances
 from .sparse import SparseInputs
 
 # Returns the features that moments get of the samples of a task with some numbers.
@@ -92,7 +92,7 @@ def _likeness_of_each(
     n_features = judge.feature_map.n_features
     size = max(1, min(judge.settings.chunk_size, NUMBERS_TOGETHER // n_features))
     results = []
-    with few_threads(2.0 * n_operations(judge, len(numbers))):
+    with few_threads(2.0 * judge.n_operations * len(numbers)):
         for start in range(0, len(numbers), size):
             chunk = torch.from_numpy(numbers[start : start + size])
             samples = features_of(chunk)

@@ -17,6 +17,7 @@ from .likeness import LeftOutLikeness
 from .moments import (
     ClassMoments,
     keep_axes,
+    most_axes,
     none_if_zero,
 )
 from .novelty import RelativeDistances
@@ -172,6 +173,19 @@ class Model:
             self.cache["n_weights"] = self.feature_map.n_weights + n_in_classifier
         return cast(int, self.cache["n_weights"])
 
+    @property
+    def n_operations(self) -> float:
+        """Number of operations of the product of one sample with all weights, about."""
+        # The number is kept: a sum over thousands of classes takes longer than a small product.
+        if "n_operations" not in self.cache:
+            n_columns = len(self.columns)
+            n_in_features = self.feature_map.n_weights
+            n_planes = len(self.moments)
+            n_axes = sum(each.rank for each in self.moments)
+            n_in_classifier = (n_planes + n_axes) * n_columns
+            self.cache["n_operations"] = 2.0 * (n_in_features + n_in_classifier)
+        return cast(float, self.cache["n_operations"])
+
     def complete_moments(self, number: int) -> ClassMoments:
         """Return the moments of a class over all features."""
         moments = self.moments[number]
@@ -187,7 +201,7 @@ class Model:
         moments = []
         for number in numbers:
             complete = self.complete_moments(number)
-            moments.append(keep_axes(complete, self.settings.n_axes))
+            moments.append(keep_axes(complete, most_axes(self.settings.rank)))
         pairs = self.features.shared.pairs()
         if not len(pairs.frequencies):
             return tuple(moments)

@@ -9,7 +9,7 @@ stays exact.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -25,6 +25,10 @@ from .linalg import (
     longest_rows_of_gram,
     random_directions,
 )
+
+# Most principal axes of rank "auto", which bound the size of a model: on real features 64 axes lose
+# 0.1 to 0.2 points.
+_AUTO_AXES = 96
 
 # Columns per row of a factor up to which it is computed exactly; subspace iteration saves no time
 # there.
@@ -73,6 +77,13 @@ def check_finite(*sums: float) -> None:
             "the moments of the samples must be finite numbers, and overflow here. Rescale the "
             "features or the sample weights."
         )
+
+
+def most_axes(rank: int | Literal["auto"] | None) -> int | None:
+    """Return the most principal axes of a class for a rank; None keeps all."""
+    if rank == "auto":
+        return _AUTO_AXES
+    return rank
 
 
 def add_spare_axes(count: int | None) -> int | None:

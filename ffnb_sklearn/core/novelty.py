@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from .device import Array, as_array, as_tensor
+from .heads.choice import LEAST_SHARE
 from .heads.distances import GaussianDistances, fit_distances
 from .heads.gaussians import ClassGaussians
 from .heads.interface import Head, Rows
-from .heads.judge import LEAST_SHARE
 from .linalg import DiagonalPlusGram
 
 __all__ = ["InverseCovariance", "InverseTotal", "RelativeDistances", "fit_relative_distances"]

@@ -14,11 +14,10 @@ import torch
 
 from .device import Array, as_tensor, few_threads, place_arrays, plain_torch
 from .heads.distances import GaussianDistances
-from .heads.interface import Rows
+from .heads.interface import Choice, Rows
 from .model import Earlier, Model, Samples
 from .moments import ClassMoments
 from .novelty import RelativeDistances, fit_relative_distances
-from .selection import Choice
 from .solution import Solution, follow, solve, stack_classes, stack_each_class, weigh_features
 from .sparse import SparseInputs, SparseRows
 
@@ -27,9 +26,9 @@ _T = TypeVar("_T")
 
 def solve_once(model: Model, device: torch.device) -> Solution:
     """Return the classifier that the moments imply, solved at the first call."""
-    if model.solution is None:
+    if "solution" not in model.cache:
         _solve_and_keep(model, device)
-    return cast(Solution, model.solution)
+    return cast(Solution, model.cache["solution"])
 
 
 @plain_torch
@@ -37,8 +36,8 @@ def _solve_and_keep(model: Model, device: torch.device) -> None:
     """Solve the classifier; the first of concurrent calls solves it, and the other calls wait."""
     # A thread that holds the lock does not exist in a forked process.
     with model.cache.setdefault(("lock", os.getpid()), RLock()):
-        if model.solution is None:
-            with few_threads(n_operations(model, model.feature_map.n_features)):
+        if "solution" not in model.cache:
+            with few_threads(model.n_operations * len(model.columns)):
                 model.cache["solution"] = _solve(model, device)
 
 
@@ -239,18 +238,6 @@ def _relative_distances_anew(
     )
 
 
-def n_operations(model: Model, n_rows: int) -> float:
-    """Estimate the number of operations of a product of some rows with all weights."""
-    # The number is kept: a sum over thousands of classes takes longer than a small product.
-    if "n_operations" not in model.cache:
-        n_axes = sum(each.rank for each in model.moments)
-        n_planes = len(model.moments)
-        n_in_classifier = (n_planes + n_axes) * model.feature_map.n_features
-        n_weights = model.feature_map.n_weights + n_in_classifier
-        model.cache["n_operations"] = 2.0 * n_weights
-    return n_rows * cast(float, model.cache["n_operations"])
-
-
 def _place(model: Model, name: str, value: _T, X: Samples) -> _T:
     """Return a value with tensors on the device of samples, which stay for later calls."""
     if X.device.type == "cpu" or isinstance(X, SparseInputs):
@@ -266,7 +253,7 @@ def _map_chunks(model: Model, X: Samples, function: Callable[[Rows], torch.Tenso
     """Return a function of the features of samples, computed for a few samples at a time."""
     size = model.settings.chunk_size
     results = []
-    with few_threads(n_operations(model, len(X))):
+    with few_threads(model.n_operations * len(X)):
         for start in range(0, len(X), size):
             rows = _classifier_rows(model, X, slice(start, start + size))
             results.append(function(rows))

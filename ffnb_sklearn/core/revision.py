@@ -19,6 +19,7 @@ from .moments import (
     LostDigitsError,
     merge,
     merge_classes,
+    most_axes,
     subtract,
     subtract_truncated,
 )
@@ -111,7 +112,7 @@ def subtract_samples(
     The classes lose their left-out likeness, because any of its values may follow from a lost
     sample.
     """
-    is_exact = model.settings.n_axes is None
+    is_exact = model.settings.rank is None
     # The moments of the samples themselves are exact.
     settings = replace(model.settings, rank=None)
     blank = replace(model, settings=settings, moments=(), chosen_from=(), earlier=None)
@@ -202,7 +203,7 @@ def join_classes(model: Model, groups: Sequence[Sequence[int]], *, device: torch
         joined = members[0]
         if len(members) > 1:
             joined = merge(
-                members, model.settings.n_axes, device=device, pairs=pairs, with_spare=True
+                members, most_axes(model.settings.rank), device=device, pairs=pairs, with_spare=True
             )
         moments.append(joined)
         left_out.append(_join_left_out(model, group))
@@ -261,7 +262,7 @@ def merge_moments(
     return merge_classes(
         first_moments,
         numbered,
-        model.settings.n_axes,
+        most_axes(model.settings.rank),
         device=device,
         pairs=model.features.shared.pairs(),
     )

@@ -7,16 +7,18 @@ from typing import NamedTuple
 
 import torch
 
-from .features import FixedFeatures, Index
+from .features import Blocks, FixedFeatures, Index
 from .heads import HEADS, Head
+from .heads.choice import choose
 from .heads.gaussians import ClassGaussians
+from .heads.interface import Choice
 from .linalg import SUM_ROUNDING
-from .moments import ClassMoments
-from .selection import Choice, apply_choice, choose
+from .moments import ClassMoments, most_axes
 from .settings import Settings
 
 __all__ = [
     "Solution",
+    "apply_choice",
     "follow",
     "n_classifier_weights",
     "solve",
@@ -131,6 +133,14 @@ def weigh_features(
     return replace(gaussians, absolute_ridge=settings.units == "absolute")
 
 
+def apply_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> ClassGaussians:
+    """Return the classes with the penalties of a choice, and over the features that count."""
+    if choice.candidate == "densities":
+        gaussians = gaussians.first_features(blocks.n_inputs)
+        blocks = Blocks(blocks.n_inputs, 0)
+    return gaussians.weigh_blocks(blocks, choice.input_energy)
+
+
 def n_classifier_weights(
     n_features: int, moments: Sequence[ClassMoments], settings: Settings
 ) -> int:
@@ -148,7 +158,7 @@ def n_classifier_weights(
 
 def _most_axes(moments: ClassMoments, settings: Settings, n_features: int) -> int:
     """Return the largest number of axes that a class may keep."""
-    rank = settings.n_axes or n_features
+    rank = most_axes(settings.rank) or n_features
     # The number of axes above rounding depends on how the samples of a class were divided into
     # calls.
     n_samples = math.ceil(moments.n_samples * (1.0 - SUM_ROUNDING))

@@ -16,6 +16,7 @@ from .._inputs.locks import exclusive
 from ..classifiers import IncrementalDiscriminantAnalysis
 from ..core.device import resolve_device
 from ..core.model import Model
+from ..core.moments import most_axes
 from ..core.revision import merge_models
 from ._jobs import DescribeShards, LearnShards
 from ._map_reduce import map_reduce
@@ -117,7 +118,7 @@ def _state_after_shards(estimator, shards, classes):
     model, settings = prepare_model(estimator, state)
     model = replace(model, settings=settings)
 
-    job = LearnShards(_estimator_of_workers(estimator, state, model), settings.n_axes)
+    job = LearnShards(_estimator_of_workers(estimator, state, model), most_axes(settings.rank))
     learned = map_reduce(job, shards)
     if learned is None or learned.arrived is None:
         raise ValueError(_NO_SAMPLES)
@@ -166,8 +167,9 @@ def _estimator_of_workers(estimator, state, model):
     """
     rank = None
     keeps_sparse = state.projection is not None and state.projection.keeps_sparse
-    if keeps_sparse and model.settings.n_axes:
-        rank = 4 * model.settings.n_axes
+    n_axes = most_axes(model.settings.rank)
+    if keeps_sparse and n_axes is not None:
+        rank = 4 * n_axes
     model = Model(model.settings, model.seed, model.features)
     repair_labels = state.repair_labels
     if repair_labels is None:

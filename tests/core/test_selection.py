@@ -25,21 +25,20 @@ from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.bands.layers import Band, Layers
 from ffnb_sklearn.core.features import Blocks, FeatureMap, FixedFeatures, SharedBand
 from ffnb_sklearn.core.heads import HEADS
-from ffnb_sklearn.core.heads.distances import fit_distances
-from ffnb_sklearn.core.heads.gaussians import ClassGaussians
-from ffnb_sklearn.core.heads.judge import LeftOutSamples
-from ffnb_sklearn.core.model import Task
-from ffnb_sklearn.core.moments import moments_of
-from ffnb_sklearn.core.selection import (
+from ffnb_sklearn.core.heads.choice import (
     Choice,
     GaussianDensities,
-    apply_choice,
+    LeftOutSamples,
     choose,
     distances_from_others,
     left_out_distances,
     separation_energy,
 )
-from ffnb_sklearn.core.solution import solve
+from ffnb_sklearn.core.heads.distances import fit_distances
+from ffnb_sklearn.core.heads.gaussians import ClassGaussians
+from ffnb_sklearn.core.model import Task
+from ffnb_sklearn.core.moments import moments_of
+from ffnb_sklearn.core.solution import apply_choice, solve
 from tests.core.small_models import CPU, SETTINGS, empty, learn, moments_of_all
 
 OPEN = replace(SETTINGS, band_size=0, shared_band_size=60, shrinkage=None, epsilon=None, rank=64)
@@ -51,7 +50,7 @@ SMALL = {"shared_band_size": 100, "random_state": 0}
 @pytest.fixture
 def not_gaussian(monkeypatch):
     """No classes are taken to be Gaussian in the inputs."""
-    monkeypatch.setattr("ffnb_sklearn.core.selection.dispersion", lambda *_: np.inf)
+    monkeypatch.setattr("ffnb_sklearn.core.heads.choice.dispersion", lambda *_: np.inf)
 
 
 def linear_samples(seed, n):

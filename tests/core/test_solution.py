@@ -13,8 +13,7 @@ from ffnb_sklearn.core.heads.pairs import PairwiseFisher
 from ffnb_sklearn.core.heads.ridge import OneVsAllRidge
 from ffnb_sklearn.core.linalg import IllConditionedWarning, NotPositiveDefiniteError
 from ffnb_sklearn.core.model import Task
-from ffnb_sklearn.core.selection import apply_choice
-from ffnb_sklearn.core.solution import n_classifier_weights, solve
+from ffnb_sklearn.core.solution import apply_choice, n_classifier_weights, solve
 from tests.core.small_models import CPU, SETTINGS, D, empty, learnt, moments_of_all, task
 
 KINDS = {

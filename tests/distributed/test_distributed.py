@@ -160,7 +160,7 @@ def test_only_few_numbers_reach_the_caller(monkeypatch):
 
 
 def test_rank_auto_is_that_of_one_machine(monkeypatch):
-    monkeypatch.setattr("ffnb_sklearn.core.settings._AUTO_AXES", 5)
+    monkeypatch.setattr("ffnb_sklearn.core.moments._AUTO_AXES", 5)
     of = partial(estimator, rank="auto")
     found, alone = partial_fit_shards(of(), shards(X, CODES)), of().partial_fit(X, CODES)
     assert_same(found, alone)

@@ -31,9 +31,9 @@ from ..device import Array, as_array, as_tensor
 from ..linalg import NotPositiveDefiniteError
 from ..moments import weighted_mean
 from ..settings import Settings
+from .choice import LEAST_SHARE, LeftOutSamples, Metric, normal_draws
 from .gaussians import ClassGaussians
 from .interface import Choice, Head, Rows
-from .judge import LEAST_SHARE, LeftOutSamples, Metric, normal_draws
 from .modules import AsinhLogits, PlaneScores
 
 __all__ = ["OneVsAllRidge", "fit_one_vs_all"]

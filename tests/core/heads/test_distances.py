@@ -12,8 +12,8 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core.heads import distances
+from ffnb_sklearn.core.heads.choice import LeftOutSamples
 from ffnb_sklearn.core.heads.gaussians import ClassGaussians
-from ffnb_sklearn.core.heads.judge import LeftOutSamples
 from ffnb_sklearn.core.moments import moments_of
 from tests.core.small_models import CPU
 

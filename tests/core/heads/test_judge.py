@@ -9,13 +9,13 @@ from sklearn.datasets import make_circles, make_gaussian_quantiles
 
 from ffnb_sklearn.core.features import FixedFeatures, SharedBand, draw_shared_band
 from ffnb_sklearn.core.heads import judge
-from ffnb_sklearn.core.heads.gaussians import ClassGaussians
-from ffnb_sklearn.core.heads.judge import (
+from ffnb_sklearn.core.heads.choice import (
     LeftOutSamples,
     dispersion,
     first_of_least,
     normal_draws,
 )
+from ffnb_sklearn.core.heads.gaussians import ClassGaussians
 from ffnb_sklearn.core.moments import moments_of
 from tests.core.small_models import CPU
 

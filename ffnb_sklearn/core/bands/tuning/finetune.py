@@ -15,8 +15,8 @@ import torch
 from ...device import as_tensor
 from ...features import as_slice
 from ...heads import HEADS, Head
+from ...heads.interface import Choice
 from ...model import Model, Task
-from ...selection import Choice
 from ...solution import solve
 from ..complete_moments import add_task_to_bands
 from ..drafts import Draft, append_drafts

@@ -8,8 +8,7 @@ import torch
 from numpy.testing import assert_array_equal
 
 from ffnb_sklearn import IncrementalDiscriminantAnalysis
-from ffnb_sklearn.core.heads.distances import GaussianDistances
-from ffnb_sklearn.core.heads.screening import is_exact
+from ffnb_sklearn.core.heads.distances import GaussianDistances, is_exact
 
 D = 40
 
