@@ -23,6 +23,10 @@ QUICK = {
     "paper.scales": ("standardised", ["--quick", "--seeds", "0", "--hold-out"]),
     "heads.novelty": ("score_samples", ["--quick"]),
     "heads.rows_per_class": ("cosine to the mean", ["--quick"]),
+    "heads.drawn_rows": (
+        "drawn rows %",
+        ["--sets", "digits", "--rows", "5", "--seeds", "0"],
+    ),
     "settings.bands": ("FFNB, bands__gamma=1.0", ["--quick", "--gammas", "1", "--hold-out"]),
     "settings.scaling": (
         "known constants",

@@ -26,9 +26,9 @@ def rows_and_names():
     return train_test_split(X, names, test_size=0.25, random_state=0)
 
 
-X, X_TEST, Y, Y_TEST = rows_and_names()
-IS_NEW = np.isin(Y, ["digit 8", "digit 9"])
-IS_NEW_TEST = np.isin(Y_TEST, ["digit 8", "digit 9"])
+X, X_test, y, y_test = rows_and_names()
+is_new = np.isin(y, ["digit 8", "digit 9"])
+is_new_test = np.isin(y_test, ["digit 8", "digit 9"])
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ class Client:
 def client(program, tmp_path):
     """Return a client of a service that has learned eight digits."""
     client = Client(program, tmp_path)
-    client.post("/labels", X[~IS_NEW], labels=Y[~IS_NEW])
+    client.post("/labels", X[~is_new], labels=y[~is_new])
     return client
 
 
@@ -88,7 +88,7 @@ def settled(program, tmp_path_factory):
     """Return a client that no test changes, with the folder of its files."""
     folder = tmp_path_factory.mktemp("models")
     client = Client(program, folder)
-    client.post("/labels", X[:300], labels=Y[:300])
+    client.post("/labels", X[:300], labels=y[:300])
     return client, folder
 
 
@@ -104,21 +104,21 @@ def test_an_empty_service_is_healthy_and_learns_its_first_class(program, tmp_pat
     status, content = client.send("POST", "/predict", {"rows": X[:1].tolist()})
     assert status == 503
     assert content["detail"] == "no class has been learned yet"
-    assert client.post("/labels", X[:1], labels=Y[:1]) == {"version": 1}
+    assert client.post("/labels", X[:1], labels=y[:1]) == {"version": 1}
     assert client.get("/health") == {"status": "ready", "version": 1}
-    assert client.labels(X[:1]) == Y[0]
+    assert client.labels(X[:1]) == y[0]
 
 
 def test_rows_of_an_unknown_class_are_unknown_until_they_are_learned(client):
-    labels = client.labels(X_TEST)
-    assert np.mean(labels[IS_NEW_TEST] == "unknown") > 0.85
-    assert np.mean(labels[~IS_NEW_TEST] == Y_TEST[~IS_NEW_TEST]) > 0.9
-    assert client.post("/labels", X[IS_NEW], labels=Y[IS_NEW]) == {"version": 2}
-    assert np.mean(client.labels(X_TEST) == Y_TEST) > 0.9
+    labels = client.labels(X_test)
+    assert np.mean(labels[is_new_test] == "unknown") > 0.85
+    assert np.mean(labels[~is_new_test] == y_test[~is_new_test]) > 0.9
+    assert client.post("/labels", X[is_new], labels=y[is_new]) == {"version": 2}
+    assert np.mean(client.labels(X_test) == y_test) > 0.9
 
 
 def test_figures_describe_the_latest_rows(client):
-    known = X_TEST[~IS_NEW_TEST]
+    known = X_test[~is_new_test]
     labels = client.labels(known)
     figures = client.get("/figures")
     assert figures["rows_watched"] == len(known)
@@ -127,11 +127,11 @@ def test_figures_describe_the_latest_rows(client):
     # The scores of rows that are like the learned rows are spread over the whole interval.
     assert 0.4 < figures["mean_score"] < 0.6
     assert 0.0 < figures["milliseconds"]["median"] <= figures["milliseconds"]["99 %"]
-    assert figures["class_counts"]["digit 3"] == np.sum(Y == "digit 3")
+    assert figures["class_counts"]["digit 3"] == np.sum(y == "digit 3")
 
 
 def test_drift_lowers_the_mean_score_before_there_are_many_alarms(client, program):
-    known = X_TEST[~IS_NEW_TEST]
+    known = X_test[~is_new_test]
     # The window then holds these rows alone.
     n_requests = -(-program.N_WATCHED // len(known))
     found = []
@@ -149,36 +149,36 @@ def test_drift_lowers_the_mean_score_before_there_are_many_alarms(client, progra
 
 
 def test_a_correction_moves_rows_to_their_class(client):
-    rows = X[IS_NEW][:30]
-    names = Y[IS_NEW][:30]
+    rows = X[is_new][:30]
+    names = y[is_new][:30]
     client.post("/labels", rows, labels=["digit 0"] * 30)
     counts = client.get("/figures")["class_counts"]
-    assert counts["digit 0"] == np.sum(Y == "digit 0") + 30
+    assert counts["digit 0"] == np.sum(y == "digit 0") + 30
     client.post("/corrections", rows, labels=names, wrong_labels=["digit 0"] * 30)
     counts = client.get("/figures")["class_counts"]
-    assert counts["digit 0"] == np.sum(Y == "digit 0")
+    assert counts["digit 0"] == np.sum(y == "digit 0")
     assert counts["digit 8"] + counts["digit 9"] == 30
     assert np.mean(client.labels(rows) == names) > 0.8
 
 
 def test_deleted_rows_and_classes_are_in_no_file(client, program, tmp_path):
-    client.post("/labels", X[IS_NEW], labels=Y[IS_NEW])
+    client.post("/labels", X[is_new], labels=y[is_new])
     assert files(tmp_path) == ["00000001.ffnb", "00000002.ffnb"]
-    gone = np.flatnonzero(Y == "digit 4")[:50]
-    client.post("/deletions", X[gone], labels=Y[gone])
+    gone = np.flatnonzero(y == "digit 4")[:50]
+    client.post("/deletions", X[gone], labels=y[gone])
     assert files(tmp_path) == ["00000003.ffnb"]
-    assert client.get("/figures")["class_counts"]["digit 4"] == np.sum(Y == "digit 4") - 50
+    assert client.get("/figures")["class_counts"]["digit 4"] == np.sum(y == "digit 4") - 50
     assert client.send("DELETE", "/classes/digit 5") == (200, {"version": 4})
     assert files(tmp_path) == ["00000004.ffnb"]
     assert "digit 5" not in client.get("/figures")["class_counts"]
-    assert "digit 5" not in client.labels(X_TEST)
-    assert "digit 5" not in Client(program, tmp_path).labels(X_TEST)
+    assert "digit 5" not in client.labels(X_test)
+    assert "digit 5" not in Client(program, tmp_path).labels(X_test)
 
 
 def test_a_service_without_its_last_class_is_empty_also_after_a_restart(program, tmp_path):
     client = Client(program, tmp_path)
-    client.post("/labels", X[:1], labels=Y[:1])
-    assert client.send("DELETE", f"/classes/{Y[0]}") == (200, {"version": 2})
+    client.post("/labels", X[:1], labels=y[:1])
+    assert client.send("DELETE", f"/classes/{y[0]}") == (200, {"version": 2})
     for service in (client, Client(program, tmp_path)):
         assert service.get("/health") == {"status": "empty", "version": 2}
 
@@ -186,14 +186,14 @@ def test_a_service_without_its_last_class_is_empty_also_after_a_restart(program,
 def test_a_restarted_service_goes_on_from_the_newest_file(client, program, tmp_path):
     n_changes = program.N_KEPT + 2
     for row in range(n_changes):
-        client.post("/labels", X[IS_NEW][[row]], labels=Y[IS_NEW][[row]])
+        client.post("/labels", X[is_new][[row]], labels=y[is_new][[row]])
     newest = n_changes + 1
     kept = range(newest - program.N_KEPT, newest + 1)
     assert files(tmp_path) == [f"{number:08d}.ffnb" for number in kept]
     restarted = Client(program, tmp_path)
     assert restarted.get("/health") == {"status": "ready", "version": newest}
-    assert restarted.post("/predict", X_TEST) == client.post("/predict", X_TEST)
-    assert restarted.post("/labels", X[:1], labels=Y[:1]) == {"version": newest + 1}
+    assert restarted.post("/predict", X_test) == client.post("/predict", X_test)
+    assert restarted.post("/labels", X[:1], labels=y[:1]) == {"version": newest + 1}
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_restarted_service_goes_on_from_the_newest_file(client, program, tmp_p
         ("/labels", {"rows": X[:1].tolist(), "labels": ["a", "b"]}, "inconsistent numbers"),
         ("/labels", {"rows": [["one"]], "labels": ["a"]}, "valid number"),
         ("/deletions", {"rows": X[:1].tolist(), "labels": ["nobody"]}, "that were learned"),
-        ("/deletions", {"rows": (1e3 * X[:1]).tolist(), "labels": Y[:1].tolist()}, "subtracted"),
+        ("/deletions", {"rows": (1e3 * X[:1]).tolist(), "labels": y[:1].tolist()}, "subtracted"),
         (
             "/corrections",
             {"rows": X[:1].tolist(), "labels": ["new"], "wrong_labels": ["nobody"]},
@@ -216,44 +216,44 @@ def test_a_restarted_service_goes_on_from_the_newest_file(client, program, tmp_p
 )
 def test_a_refused_request_changes_nothing(settled, path, content, message):
     client, folder = settled
-    before = client.post("/predict", X_TEST[:50])
+    before = client.post("/predict", X_test[:50])
     status, answer = client.send("POST", path, content)
     assert status == 422
     assert message in str(answer["detail"])
-    assert client.post("/predict", X_TEST[:50]) == before
+    assert client.post("/predict", X_test[:50]) == before
     assert files(folder) == ["00000001.ffnb"]
 
 
 def test_readers_have_the_old_version_until_the_new_one_is_solved_and_saved(program, tmp_path):
     service = program.Service(tmp_path)
-    service.change(lambda clf: clf.partial_fit(X[~IS_NEW], Y[~IS_NEW]))
+    service.change(lambda clf: clf.partial_fit(X[~is_new], y[~is_new]))
     old = service.current
-    expected = old.clf.predict(X_TEST)
+    expected = old.clf.predict(X_test)
     seen = []
 
     def learn(clf):
-        clf.partial_fit(X[IS_NEW], Y[IS_NEW])
+        clf.partial_fit(X[is_new], y[is_new])
         seen.append(service.current)
-        np.testing.assert_array_equal(service.current.clf.predict(X_TEST), expected)
+        np.testing.assert_array_equal(service.current.clf.predict(X_test), expected)
 
     new = service.change(learn)
     assert seen == [old]
     assert service.current is new
     assert (old.number, new.number) == (1, 2)
     # Also after the exchange, for requests that began before.
-    np.testing.assert_array_equal(old.clf.predict(X_TEST), expected)
-    assert "digit 9" in new.clf.predict(X_TEST)
+    np.testing.assert_array_equal(old.clf.predict(X_test), expected)
+    assert "digit 9" in new.clf.predict(X_test)
 
 
 def test_no_change_is_lost_if_several_arrive_at_once(program, tmp_path):
     service = program.Service(tmp_path)
 
     def learn(label):
-        rows = Y == label
-        return service.change(lambda clf: clf.partial_fit(X[rows], Y[rows])).number
+        rows = y == label
+        return service.change(lambda clf: clf.partial_fit(X[rows], y[rows])).number
 
     with ThreadPoolExecutor(4) as pool:
-        numbers = list(pool.map(learn, np.unique(Y)))
+        numbers = list(pool.map(learn, np.unique(y)))
     assert sorted(numbers) == list(range(1, 11))
-    np.testing.assert_array_equal(service.current.clf.classes_, np.unique(Y))
-    assert service.current.clf.class_counts_.sum() == len(Y)
+    np.testing.assert_array_equal(service.current.clf.classes_, np.unique(y))
+    assert service.current.clf.class_counts_.sum() == len(y)
