@@ -33,6 +33,14 @@ N_KEPT = 5
 # Latest rows that the figures describe.
 N_WATCHED = 1000
 
+# Changes at a time, of which one learns and the others wait. They take threads from the readers:
+# FastAPI has 40.
+N_CHANGES = 10
+
+
+class BusyError(RuntimeError):
+    """Too many changes wait."""
+
 
 def new_classifier():
     """Return the classifier of an empty service. These parameters cannot change later."""
@@ -70,6 +78,7 @@ class Service:
         self._folder = Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
+        self._places = threading.Semaphore(N_CHANGES)
         files = self._files()
         if not files:
             self.current = Version(0, new_classifier())
@@ -82,16 +91,25 @@ class Service:
 
         If `erase` is true, the files of all earlier versions are deleted. An error changes nothing.
         """
-        # One change after the other: two at a time would each replace the other's classifier.
-        with self._lock:
-            clf = copy.deepcopy(self.current.clf)
-            learn(clf)
-            version = solved(self.current.number + 1, clf)
-            ffnb_sklearn.save(clf, self._folder / f"{version.number:08d}.ffnb")
-            self.current = version
-            earlier = self._files()[:-1]
-            for file in earlier if erase else earlier[:-N_KEPT]:
-                file.unlink()
+        if not self._places.acquire(blocking=False):
+            raise BusyError("too many changes wait; send this one again later")
+        try:
+            # One after the other: two at a time would each replace the other's classifier.
+            with self._lock:
+                return self._change(learn, erase)
+        finally:
+            self._places.release()
+
+    def _change(self, learn, erase):
+        """Make the next version, save it, and exchange the current one."""
+        clf = copy.deepcopy(self.current.clf)
+        learn(clf)
+        version = solved(self.current.number + 1, clf)
+        ffnb_sklearn.save(clf, self._folder / f"{version.number:08d}.ffnb")
+        self.current = version
+        earlier = self._files()[:-1]
+        for file in earlier if erase else earlier[:-N_KEPT]:
+            file.unlink()
         return version
 
     def _files(self):
@@ -167,6 +185,11 @@ def create_app(folder="models"):
     def refuse(request, error):
         """Answer 422 if the package refuses rows or labels."""
         return JSONResponse({"detail": str(error)}, status_code=422)
+
+    @app.exception_handler(BusyError)
+    def postpone(request, error):
+        """Answer 503 if a change has to be sent again later."""
+        return JSONResponse({"detail": str(error)}, status_code=503)
 
     # FastAPI runs functions without `async` in threads, so requests are answered side by side.
     @app.post("/predict")

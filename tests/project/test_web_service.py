@@ -257,3 +257,16 @@ def test_no_change_is_lost_if_several_arrive_at_once(program, tmp_path):
     assert sorted(numbers) == list(range(1, 11))
     np.testing.assert_array_equal(service.current.clf.classes_, np.unique(y))
     assert service.current.clf.class_counts_.sum() == len(y)
+
+
+def test_a_change_is_refused_if_too_many_wait(program, tmp_path, monkeypatch):
+    monkeypatch.setattr(program, "N_CHANGES", 1)
+    service = program.Service(tmp_path)
+
+    def learn(clf):
+        with pytest.raises(program.BusyError, match="too many changes wait"):
+            service.change(learn)
+        clf.partial_fit(X[:20], y[:20])
+
+    assert service.change(learn).number == 1
+    assert service.change(lambda clf: clf.partial_fit(X[20:40], y[20:40])).number == 2
