@@ -4,10 +4,12 @@ A web service that learns
 
 A service with FastAPI: it labels rows, answers "unknown" for rows of no known class, learns labels
 and corrections, and deletes rows and classes. The page "In a web service" of the user guide
-explains it. To start it, with its models in the folder `models`::
+explains it. To start it, with its models in the folder `models`:
 
-    pip install fastapi uvicorn
-    OMP_NUM_THREADS=1 uvicorn --factory web_service:create_app
+.. code-block:: console
+
+    $ python -m pip install fastapi uvicorn
+    $ OMP_NUM_THREADS=1 uvicorn --factory web_service:create_app
 
 It is one process, because each process would learn a model of its own.
 """
