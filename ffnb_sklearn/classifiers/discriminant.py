@@ -210,10 +210,11 @@ class IncrementalDiscriminantAnalysis(BaseDiscriminantClassifier):
 
         With ``rank=None`` the moments of the samples are subtracted exactly. Otherwise the weight,
         the mean and the variances of a class are exact, and so is its covariance along the axes
-        that it keeps; these were chosen with the samples. A class of which nothing remains is
-        forgotten. With ``novelty=True`` the classes of the
-        samples lose their scores for `novelty_threshold`, and are not in it before they learn
-        again; `offset_` and `scale_` stay, if the columns are standardised. Both warn.
+        that it keeps. These were chosen with the samples and keep a trace: whoever has the model
+        can often tell which samples it forgot. A class of which nothing remains is forgotten. With
+        ``novelty=True`` the classes of the samples lose their scores for `novelty_threshold`, and
+        are not in it before they learn again; `offset_` and `scale_` stay, if the columns are
+        standardised. Both warn.
 
         Parameters
         ----------

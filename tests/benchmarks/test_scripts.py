@@ -10,7 +10,9 @@ import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 
+from benchmarks.lib.data import Split
 from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,6 +25,10 @@ QUICK = {
     "paper.scales": ("standardised", ["--quick", "--seeds", "0", "--hold-out"]),
     "heads.novelty": ("score_samples", ["--quick"]),
     "heads.rows_per_class": ("cosine to the mean", ["--quick"]),
+    "heads.drawn_rows": (
+        "drawn rows %",
+        ["--sets", "digits", "--rows", "5", "--seeds", "0"],
+    ),
     "settings.bands": ("FFNB, bands__gamma=1.0", ["--quick", "--gammas", "1", "--hold-out"]),
     "settings.scaling": (
         "known constants",
@@ -129,6 +135,17 @@ def test_a_network_is_adapted_to_the_first_classes_but_for_its_normalisations(
     start = clone(network).fit(images.train).state_dict_
     changed = {key for key in start if not np.array_equal(start[key], weights[key])}
     assert changed == {key for key in start if start[key].ndim == 4}
+
+
+def test_deleted_rows_are_told_by_the_axes_unless_the_rank_is_none():
+    deletion = importlib.import_module("benchmarks.settings.deletion")
+    X, y = load_digits(return_X_y=True)
+    found = deletion.membership(Split("digits", X, y, X[:1], y[:1]), 0)
+    assert found["axes: forgot"] > 95.0
+    assert found["scores: forgot"] > found["scores: never learned"] + 5.0
+    exact = [found["axes: forgot, rank=None"], found["scores: forgot, rank=None"]]
+    never = [found["axes: never learned"], found["scores: never learned"]]
+    np.testing.assert_allclose(exact, never, atol=5.0)
 
 
 @pytest.mark.parametrize("name", ["arriving blobs", "arriving clusters"])

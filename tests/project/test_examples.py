@@ -49,7 +49,8 @@ def assert_picture(path):
 
 
 def test_each_example_has_a_test():
-    text = Path(__file__).read_text()
+    texts = [path.read_text() for path in Path(__file__).parent.glob("test_*.py")]
+    text = "\n".join(texts)
     scripts = sorted(path.name for path in EXAMPLES.glob("*.py"))
     assert scripts
     assert [name for name in scripts if text.count(f'"{name}"') == 0] == []
