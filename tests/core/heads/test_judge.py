@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 from sklearn.datasets import make_circles, make_gaussian_quantiles
 
 from ffnb_sklearn.core.features import FixedFeatures, SharedBand, draw_shared_band
-from ffnb_sklearn.core.heads import judge
+from ffnb_sklearn.core.heads import choice
 from ffnb_sklearn.core.heads.choice import (
     LeftOutSamples,
     dispersion,
@@ -60,7 +60,7 @@ def test_distances_of_a_left_out_sample_are_those_of_the_refitted_discriminant(d
     X, y = linear_samples(30, n_classes=2, d=d)
     # The samples of a class of two lie at its mean plus and minus one vector.
     X, y = X[28:], y[28:]
-    monkeypatch.setattr(judge, "normal_draws", lambda *_: torch.tensor([[1.0], [-1.0]]).double())
+    monkeypatch.setattr(choice, "normal_draws", lambda *_: torch.tensor([[1.0], [-1.0]]).double())
     penalties = np.linspace(0.2, 3.0, d)
     gaussians = stacked(X, y, penalties=penalties)
     base, left_out = gaussians.shared_covariance(1.0, RIDGE), LeftOutSamples(gaussians)
