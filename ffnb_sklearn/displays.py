@@ -137,7 +137,7 @@ class AccuracyMatrixDisplay(_TaskDisplay):
         values_format : str, default=".1f"
             Format of the percentages.
         cmap : str or matplotlib Colormap, default="YlGnBu"
-            Colours from 0 % to 100 %.
+            Colours from the lowest to the highest accuracy, or from 0 % to 100 % if all are equal.
         colorbar : bool, default=True
             Whether to add a colour bar.
 
@@ -169,7 +169,10 @@ class AccuracyMatrixDisplay(_TaskDisplay):
         self.ax_ = ax
         self.figure_ = ax.figure
         masked_matrix = np.ma.masked_invalid(matrix)
-        self.im_ = ax.imshow(masked_matrix, cmap=cmap, vmin=0.0, vmax=1.0)
+        lowest, highest = masked_matrix.min(), masked_matrix.max()
+        if lowest == highest:
+            lowest, highest = 0.0, 1.0
+        self.im_ = ax.imshow(masked_matrix, cmap=cmap, vmin=lowest, vmax=highest)
         if colorbar:
             _add_colorbar(self.im_, ax)
         ax.set(xlabel="Accuracy on task", ylabel="After learning task")
@@ -562,7 +565,7 @@ def _write_percentages(image, ax, matrix, values_format, cell_size):
     for row, column in np.argwhere(~np.isnan(matrix)):
         accuracy = matrix[row, column]
         percentage = format(100.0 * accuracy, values_format)
-        color = light if accuracy > 0.5 else dark
+        color = light if image.norm(accuracy) > 0.5 else dark
         texts[row, column] = ax.text(
             column, row, percentage, color=color, fontsize=font_size, ha="center", va="center"
         )

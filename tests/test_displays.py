@@ -69,7 +69,8 @@ def test_cells_hold_percentages():
 def test_colours_span_all_accuracies_and_leave_the_unknown_blank():
     display = AccuracyMatrixDisplay(np.array([[0.5, np.nan], [0.5, 0.6]])).plot()
 
-    assert display.im_.get_clim() == (0.0, 1.0)
+    assert display.im_.get_clim() == (0.5, 0.6)
+    assert AccuracyMatrixDisplay(np.array([[0.5]])).plot().im_.get_clim() == (0.0, 1.0)
     assert display.im_.get_array().mask.tolist() == [[False, True], [False, False]]
 
 

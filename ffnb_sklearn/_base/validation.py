@@ -80,6 +80,11 @@ def check_inputs(estimator, X, state, name="X", **checks):
             X = check_array(X, **checks)
             _check_n_features(estimator, X, reset=False)
     except ValueError as error:
+        if "contains NaN" in str(error):
+            error.add_note(
+                "With this package: make_continual_pipeline(SimpleImputer(), classifier), whose "
+                "imputer learns from the first call alone."
+            )
         if "could not convert string to float" in str(error):
             error.add_note(
                 "Put an encoder before the classifier if X has columns of text, as in "

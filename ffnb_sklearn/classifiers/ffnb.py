@@ -174,7 +174,7 @@ class FFNBClassifier(BaseDiscriminantClassifier):
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **BaseDiscriminantClassifier._parameter_constraints,
         "band_size": [Interval(Integral, 1, None, closed="left")],
-        "p": [Real, list, tuple],
+        "p": [Integral, Real, list, tuple],
         "n_layers": [Interval(Integral, 1, None, closed="left")],
         "bands": [Bands, None],
         "classes_per_task": [Interval(Integral, 1, None, closed="left"), None],

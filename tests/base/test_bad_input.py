@@ -477,3 +477,16 @@ def test_text_is_told_of_encoders(given):
     with pytest.raises(ValueError, match=r"could not convert string to float|1D array") as caught:
         ffnb().fit(given, [0, 1])
     assert np.ndim(given) == 1 or "OneHotEncoder" in caught.value.__notes__[0]
+
+
+def test_missing_values_name_a_pipeline_with_an_imputer():
+    rows = X.copy()
+    rows[3, 2] = np.nan
+    with pytest.raises(ValueError, match="contains NaN") as caught:
+        IncrementalDiscriminantAnalysis().fit(rows, CODES)
+    assert "make_continual_pipeline(SimpleImputer(), classifier)" in caught.value.__notes__[0]
+
+
+def test_an_impossible_p_is_told_that_it_may_be_an_int():
+    with pytest.raises(ValueError, match="'p' parameter .* instance of 'int'"):
+        FFNBClassifier(p="auto").fit(X, CODES)
