@@ -483,10 +483,10 @@ def test_missing_values_name_a_pipeline_with_an_imputer():
     rows = X.copy()
     rows[3, 2] = np.nan
     with pytest.raises(ValueError, match="contains NaN") as caught:
-        IncrementalDiscriminantAnalysis().fit(rows, CODES)
+        IncrementalDiscriminantAnalysis().fit(rows, Y)
     assert "make_continual_pipeline(SimpleImputer(), classifier)" in caught.value.__notes__[0]
 
 
 def test_an_impossible_p_is_told_that_it_may_be_an_int():
-    with pytest.raises(ValueError, match="'p' parameter .* instance of 'int'"):
-        FFNBClassifier(p="auto").fit(X, CODES)
+    with pytest.raises(ValueError, match=r"'p' parameter .* instance of 'int'"):
+        FFNBClassifier(p="auto").fit(X, Y)
