@@ -142,8 +142,8 @@ def main():
     arguments = parsed()
     versions = ", ".join(f"{one.__name__} {one.__version__}" for one in MODULES)
     print(f"Python {platform.python_version()}, {versions}; {os.cpu_count()} cores")
-    places = "all" if arguments.places is None else arguments.places
-    print(f"seed {arguments.seed}; {places} places of each call", flush=True)
+    places = "" if arguments.places is None else f"; {arguments.places} places of each call"
+    print(f"seed {arguments.seed}{places}", flush=True)
     torch.set_num_threads(1)
     start = time.perf_counter()
     n_found = sum(PARTS[part](arguments) for part in arguments.parts or PARTS)
