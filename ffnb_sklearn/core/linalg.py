@@ -196,6 +196,7 @@ class DiagonalPlusGram:
                   M = Q \, \mathrm{diag}(s) C , \quad C = B A , \quad B A B^\top = I .
 
         Unlike the eigenvalues of the product, a small value keeps its digits beside a large one.
+        The function and the axis of a singular value of rounding need not fulfil the equations.
         """
         whitened = self._whiten(rows)
         basis, triangle = torch.linalg.qr(whitened.T)

@@ -104,9 +104,11 @@ class InverseTotal:
         root_shares = shares.sqrt()
         m = deviations * root_shares[:, None]
         roots, functions, axes = within.singular_parts(m)
-        # Means that depend on each other, as centred means do, leave singular values of rounding.
+        # Means that depend on each other, as centred means do, leave singular values of rounding,
+        # whose functions and axes do not belong to W.
         eps = torch.finfo(roots.dtype).eps
-        rounding = len(m) * eps * roots[0]
+        # The tolerance of numpy.linalg.matrix_rank.
+        rounding = max(m.shape) * eps * roots[0]
         varying = roots > rounding
         functions = functions[varying]
         axes = axes[varying]

@@ -273,7 +273,7 @@ def test_a_parameter_that_shapes_the_state_is_refused_by_the_next_call_that_lear
     one.set_params(**{name: value})
     for reading, values in readings(one).items():
         assert_array_equal(values, old[reading])
-    message = rf"{name}\b.* cannot change between tasks"
+    message = rf"^{name}\b.* cannot change between tasks"
     for call_name, call in CALLS.items():
         if call_name == "partial_fit" or make is discriminant:
             with pytest.raises(ValueError, match=message):

@@ -91,6 +91,30 @@ def test_lengths_keep_their_digits_beside_classes_far_away(n_rows, separation, n
     assert_allclose(total.lengths(torch.as_tensor(x)), expected, rtol=1e-14 * separation)
 
 
+@pytest.mark.parametrize("seed", [12, 62, 77])
+def test_centred_means_of_two_classes_leave_no_axis_of_rounding(seed):
+    """The second singular value was one of rounding, and its axis changed the lengths by 1e-3."""
+    rng = np.random.default_rng(seed)
+    means = rng.normal(size=(2, 300))
+    rows = rng.normal(size=(20, 300))
+    centre = means.mean(axis=0)
+    gaussians = SimpleNamespace(
+        weights=torch.ones(2, dtype=torch.float64),
+        means=torch.as_tensor(means),
+        centre=lambda: torch.as_tensor(centre),
+    )
+    diagonal = torch.ones(300, dtype=torch.float64)
+    within = DiagonalPlusGram(diagonal, torch.as_tensor(rows), name="W")
+
+    total = InverseTotal.from_gaussians(gaussians, within)
+
+    deviation = (means[0] - means[1]) / 2.0
+    covariance = np.eye(300) + rows.T @ rows + np.outer(deviation, deviation)
+    x = rng.normal(size=(5, 300))
+    expected = (x * np.linalg.solve(covariance, x.T).T).sum(axis=1)
+    assert_allclose(total.lengths(torch.as_tensor(x)), expected, rtol=1e-11)
+
+
 @pytest.mark.parametrize("shared_band_size", [0, "auto"])
 @pytest.mark.parametrize("n_classes", [3, 10])
 def test_classes_that_are_tight_score_like_others(n_classes, shared_band_size):

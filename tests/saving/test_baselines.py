@@ -94,8 +94,15 @@ def test_counts_of_no_sample_are_refused(tmp_path):
             load_bytes(closed(content, changed), tmp_path / "forged.ffnb")
 
 
-def test_draws_of_a_file_count_as_memory(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("n_draws", 10**9, "the solution of AnaCP would take"),
+        ("n_layers", 10**7, "n_layers of AnaCP must be at most 1024"),
+    ],
+)
+def test_draws_and_layers_of_a_file_count_as_memory(name, value, message, tmp_path):
     content, arrays = opened(saved(head_of("AnaCP"), tmp_path / "head.ffnb"))
-    content["estimator"]["AnaCP"]["parameters"]["n_draws"] = 10**9
-    with pytest.raises(ModelFileError, match="the solution of AnaCP would take"):
+    content["estimator"]["AnaCP"]["parameters"][name] = value
+    with pytest.raises(ModelFileError, match=message):
         load_bytes(closed(content, arrays), tmp_path / "forged.ffnb")

@@ -16,6 +16,7 @@ import zipfile
 from contextlib import contextmanager
 from functools import partial, reduce
 from importlib.util import find_spec
+from itertools import zip_longest
 from operator import getitem
 
 import numpy as np
@@ -23,14 +24,13 @@ from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
 from ffnb_sklearn import SkeletonDescriptor, TorchFeatureExtractor, make_continual_pipeline
 from ffnb_sklearn.backbones import ConvNet, MirrorShift, SkeletonGCN
-from ffnb_sklearn.baselines import AnaCP
 from ffnb_sklearn.exceptions import ModelFileError
+from tests.campaigns.attack.models import following_classifier, many_layers, search
 from tests.saving.model_files import (
     classifier,
     closed,
@@ -46,7 +46,7 @@ from tests.saving.model_files import (
     saved,
     with_text,
 )
-from tests.separated_classes import CODES, X, learned
+from tests.separated_classes import X
 
 try:
     import resource
@@ -67,6 +67,9 @@ _FORBIDDEN = re.compile(
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 _OWN = "ffnb_sklearn.backbones:ConvNet"
+
+# Counts of which a large one once took gigabytes at the first prediction, or kept `load` busy.
+_HARMFUL = {("AnaCP", "parameters", "n_layers"), ("NaiveNetwork", "n_layers")}
 
 # Calls of `ran`, and events that no file may cause.
 _EVENTS = []
@@ -134,24 +137,6 @@ def category_pipeline():
     return make_continual_pipeline(columns, classifier()).partial_fit(_ROWS_MIXED, [0, 0, 1, 1])
 
 
-def many_layers():
-    """Return a baseline whose parameters decide how many arrays its first prediction takes."""
-    model = AnaCP(n_components=6, n_layers=2, n_draws=3, random_state=0)
-    return learned(model, [4, 1], [6])
-
-
-def following_classifier():
-    """Return a classifier whose choice follows from former moments."""
-    model = learned(discriminant(refresh=1.0, rank=2), [4, 1])
-    return model.partial_fit(X[:2], [1, 1])
-
-
-def search():
-    """Return a search with a scorer, around a classifier of this package."""
-    model = GridSearchCV(discriminant(), {"shrinkage": [0.1, 0.5]}, scoring="f1_macro", cv=2)
-    return model.fit(X, CODES)
-
-
 def samples(canary):
     """Return the function that makes each estimator, and samples for it."""
     texts = ["a" * 30000 + "!", "a " * 3000, str(canary), "x-\u0301" * 3000]
@@ -187,7 +172,7 @@ def hostile_values(old, canary):
     if isinstance(old, bool):
         return [not old]
     if isinstance(old, int):
-        return [-1, 0, 1, 2, 7, 100, 10**4, 10**6, 2**24, 2**31 - 1, 2**40, 2**63 - 1]
+        return [-1, 0, 1, 2, 7, 100, 10**4, 10**6, 2**24, 2**31 - 1, 2**40, 2**63 - 1, 10**30]
     if isinstance(old, float):
         return [0.0, 1e-300, 0.5, 1.0, 1e300]
     names = ["subprocess:run", f"{__name__}:ran", str(canary), "(a", "filename", "file"]
@@ -218,31 +203,44 @@ def count_used(n_files, folder):
 
 
 def all_forgeries(canary, folder):
-    """Return all forgeries in random order: a function that makes the file, samples and a name.
+    """Return all forgeries: a function that makes the file, samples and a name.
 
-    Those of the parameters come first, because parameters decide what is interpreted.
+    Counts that once did harm come first. Then the models take turns, each with a parameter, another
+    value and a part of skops.
     """
-    parameters, others = [], []
+    rng = np.random.default_rng(0)
+    harmful, kinds = [], []
     for make, rows in samples(canary):
+        parameters, others = [], []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             content, arrays = opened(saved(make(), folder / "model.ffnb"))
         for path in places(content):
             if path[:1] != ("estimator",) or path[-1] == "array":
                 continue
-            chosen = parameters if path[-2:-1] == ("parameters",) else others
+            if path[-3:] in _HARMFUL or path[-2:] in _HARMFUL:
+                chosen = harmful
+            else:
+                chosen = parameters if path[-2:-1] == ("parameters",) else others
             for value in hostile_values(reduce(getitem, path, content), canary):
                 file = partial(_forged, content, arrays, path, value)
                 chosen.append((file, rows, f"{path}={value!r}"))
-        for path in places(content):
-            if path[-1:] != ("skops",):
-                continue
-            index = reduce(getitem, path, content)[1]["array"]
-            for place, value in _hostile_parts(arrays[index].tobytes(), canary):
-                file = partial(_forged_part, content, arrays, index, place, value)
-                parameters.append((file, rows, f"{place}={value!r}"))
-    rng = np.random.default_rng(0)
-    return [some[i] for some in (parameters, others) for i in rng.permutation(len(some))]
+        parts = list(_forged_parts(content, arrays, rows, canary))
+        for kind in (parameters, others, parts):
+            kinds.append([kind[i] for i in rng.permutation(len(kind))])
+    by_turns = [one for turn in zip_longest(*kinds) for one in turn if one is not None]
+    return harmful + by_turns
+
+
+def _forged_parts(content, arrays, rows, canary):
+    """Yield the forgeries in the bytes of skops."""
+    for path in places(content):
+        if path[-1:] != ("skops",):
+            continue
+        index = reduce(getitem, path, content)[1]["array"]
+        for place, value in _hostile_parts(arrays[index].tobytes(), canary):
+            file = partial(_forged_part, content, arrays, index, place, value)
+            yield file, rows, f"{place}={value!r}"
 
 
 def _forged(content, arrays, path, value):

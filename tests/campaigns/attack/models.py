@@ -6,15 +6,19 @@ import signal
 import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from traceback import print_exception
 
 import numpy as np
+from sklearn.model_selection import GridSearchCV
 
 from ffnb_sklearn import load, save
+from ffnb_sklearn.baselines import AnaCP
 from ffnb_sklearn.exceptions import ModelFileError
 from tests.saving.model_files import (
     ESTIMATORS,
     closed,
+    discriminant,
     load_bytes,
     opened,
     pipeline,
@@ -23,7 +27,7 @@ from tests.saving.model_files import (
     saved,
     scores,
 )
-from tests.separated_classes import learned
+from tests.separated_classes import CODES, X, learned
 
 # Processes that save to one path at the same time, and threads of each.
 _N_PROCESSES, _N_THREADS = 3, 3
@@ -38,6 +42,29 @@ _VALUES = [
     *({"float": "nan"}, {"tuple": [1, 2]}, {"dict": [["a", 1]]}, {"generator": 0}),
     *({"path": "/"}, {"factory": "os:system"}, {"strings": ["a", "b"]}, {"estimator": {}}),
 ]
+
+
+def many_layers():
+    """Return a baseline whose parameters decide how many arrays its first prediction takes."""
+    model = AnaCP(n_components=6, n_layers=2, n_draws=3, random_state=0)
+    return learned(model, [4, 1], [6])
+
+
+def following_classifier():
+    """Return a classifier whose choice follows from former moments."""
+    model = learned(discriminant(refresh=1.0, rank=2), [4, 1])
+    return model.partial_fit(X[:2], [1, 1])
+
+
+def search():
+    """Return a search with a scorer, around a classifier of this package."""
+    model = GridSearchCV(discriminant(), {"shrinkage": [0.1, 0.5]}, scoring="f1_macro", cv=2)
+    return model.fit(X, CODES)
+
+
+ORIGINALS = {**ESTIMATORS, "layers": many_layers, "following": following_classifier}
+if find_spec("skops"):
+    ORIGINALS["search"] = search
 
 
 def flipped(content, rng, n_bits=1):
@@ -103,7 +130,7 @@ def damaged(content, damage, seed):
 
 def count_accepted(n_files, folder):
     """Return how many of some damaged files are loaded; an error of another kind is raised."""
-    originals = [saved(make(), folder / "model.ffnb") for make in ESTIMATORS.values()]
+    originals = [saved(make(), folder / "model.ffnb") for make in ORIGINALS.values()]
     n_accepted = 0
     for number in range(n_files):
         damage = list(DAMAGES)[number % len(DAMAGES)]
@@ -121,7 +148,7 @@ def count_forged(n_files, folder):
 
     A value of the text of each is replaced. An error other than `ModelFileError` is raised.
     """
-    originals = [opened(saved(make(), folder / "model.ffnb")) for make in ESTIMATORS.values()]
+    originals = [opened(saved(make(), folder / "model.ffnb")) for make in ORIGINALS.values()]
     everywhere = [
         [("estimator", *path) for path in places(content["estimator"]) if path]
         for content, _ in originals

@@ -3,12 +3,13 @@
 import numpy as np
 
 from ffnb_sklearn.exceptions import ModelFileError
-from tests.saving.model_files import ESTIMATORS, closed, load_bytes, opened, places, put, saved
+from tests.campaigns.attack.models import ORIGINALS
+from tests.saving.model_files import closed, load_bytes, opened, places, put, saved
 
 
 def count_repeated(n_files, folder):
     """Return how many files with a repeated reference are loaded; other errors are raised."""
-    originals = [opened(saved(make(), folder / "model.ffnb")) for make in ESTIMATORS.values()]
+    originals = [opened(saved(make(), folder / "model.ffnb")) for make in ORIGINALS.values()]
     n_accepted = 0
     for number in range(n_files):
         content, arrays = originals[number % len(originals)]

@@ -28,41 +28,48 @@ from tests.campaigns.faults.threads import READ, count_lost_tasks, count_wrong_r
 
 MODULES = (numpy, scipy, sklearn, torch, joblib, hypothesis)
 
+# Width of the first column of the tables, in characters.
+NAME_WIDTH = max(map(len, CALLS)) + 1
+
 
 def inject(arguments):
     """Inject faults into the calls that are asked for; return the number of traces."""
     totals = [0] * 5
-    print(f"{'call':<32}{'inner':>7}{'faults':>8}{'second':>8}{'handled':>8}{'traces':>7}{'s':>8}")
+    _print_row("call", ["inner", "faults", "second", "handled", "traces"], "s")
     for name in arguments.calls:
         count = attack(name, arguments.places, arguments.seed)
         n_traces = len(count.traces)
         row = [count.n_calls, count.n_faults, count.n_seconds, count.n_silent, n_traces]
         totals = [total + one for total, one in zip(totals, row, strict=True)]
-        _print_row(name, row, count.seconds)
-        for trace in count.traces[:10]:
-            print(f"  {trace}")
+        _print_count(name, row, count)
     _print_row("all", totals)
     return totals[-1]
-
-
-def _print_row(name, row, seconds=None):
-    numbers = "".join(f"{one:>{width}}" for one, width in zip(row, (7, 8, 8, 8, 7), strict=True))
-    print(f"{name:<32}{numbers}" + ("" if seconds is None else f"{seconds:>8.1f}"), flush=True)
 
 
 def interrupt_lines(arguments):
     """Interrupt the calls that are asked for at each line; return the number of traces."""
     totals = [0] * 3
-    print(f"{'call':<32}{'lines':>7}{'faults':>8}{'traces':>7}{'s':>8}")
+    _print_row("call", ["lines", "faults", "traces"], "s")
     for name in arguments.calls:
         count = interrupt(name, arguments.places, arguments.seed)
         row = [count.n_calls, count.n_faults, len(count.traces)]
         totals = [total + one for total, one in zip(totals, row, strict=True)]
-        print(f"{name:<32}{row[0]:>7}{row[1]:>8}{row[2]:>7}{count.seconds:>8.1f}", flush=True)
-        for trace in count.traces[:10]:
-            print(f"  {trace}")
-    print(f"{'all':<32}{totals[0]:>7}{totals[1]:>8}{totals[2]:>7}", flush=True)
+        _print_count(name, row, count)
+    _print_row("all", totals)
     return totals[-1]
+
+
+def _print_count(name, row, count):
+    """Print the row of a call, and the first traces that it has left."""
+    _print_row(name, row, f"{count.seconds:.1f}")
+    for trace in count.traces[:10]:
+        print(f"  {trace}", flush=True)
+
+
+def _print_row(name, cells, seconds=""):
+    """Print a row of a table."""
+    numbers = "".join(f"{cell:>8}" for cell in cells)
+    print(f"{name:<{NAME_WIDTH}}{numbers}{seconds:>8}".rstrip(), flush=True)
 
 
 def thread(arguments):
@@ -116,7 +123,7 @@ def parsed():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all by default")
     parser.add_argument("--calls", nargs="*", default=list(CALLS), help="calls to disturb")
-    parser.add_argument("--places", type=int, help="inner calls that raise; all by default")
+    parser.add_argument("--places", type=int, help="places of each call; all by default")
     parser.add_argument("--readings", type=int, default=10_000, help="predictions in threads")
     parser.add_argument("--trials", type=int, default=100, help="estimators of three writers")
     parser.add_argument("--changes", type=int, default=5_000, help="parameters to change")
@@ -135,7 +142,8 @@ def main():
     arguments = parsed()
     versions = ", ".join(f"{one.__name__} {one.__version__}" for one in MODULES)
     print(f"Python {platform.python_version()}, {versions}; {os.cpu_count()} cores")
-    print(f"seed {arguments.seed}", flush=True)
+    places = "" if arguments.places is None else f"; {arguments.places} places of each call"
+    print(f"seed {arguments.seed}{places}", flush=True)
     torch.set_num_threads(1)
     start = time.perf_counter()
     n_found = sum(PARTS[part](arguments) for part in arguments.parts or PARTS)

@@ -4,7 +4,8 @@ import tempfile
 import time
 import warnings
 from copy import deepcopy
-from functools import lru_cache
+from functools import lru_cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
@@ -22,15 +23,18 @@ from hypothesis.stateful import (
 )
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.multiclass import OneVsRestClassifier, OutputCodeClassifier
 
 from ffnb_sklearn import (
     FFNBClassifier,
     IncrementalDiscriminantAnalysis,
     OpenSetClassifier,
     load,
+    make_continual_pipeline,
     save,
 )
 from ffnb_sklearn._base.open_set import ScoreDistributions, left_out_scores
+from ffnb_sklearn.streams import evaluate_prequential
 
 # Six classes of four to nine samples; a piece is the first or the second half of a class.
 RNG = np.random.default_rng(0)
@@ -59,6 +63,12 @@ BANDS = {
     "identity": {"covariance": "identity"},
 }
 
+# Tools that combine classifiers of two classes.
+TOOLS = {
+    "one against the rest": OneVsRestClassifier,
+    "codes": partial(OutputCodeClassifier, random_state=0),
+}
+
 # Parameters of all models: their moments are exact.
 SMALL = {"shared_band_size": 6, "rank": None, "device": "cpu", "random_state": 0}
 
@@ -67,6 +77,14 @@ def samples(some):
     """Samples and labels of some pieces."""
     rows = np.concatenate([PIECES[piece] for piece in sorted(some)])
     return ROWS[rows], LABELS[rows]
+
+
+def saved_and_loaded(estimator):
+    """Return the estimator that a file holds."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.ffnb")
+        save(estimator, path)
+        return load(path)
 
 
 def plain(**parameters):
@@ -178,10 +196,7 @@ class Calls(RuleBasedStateMachine):
     @rule(target=models, old=models)
     def save_and_load(self, old):
         one, known = old
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "model.ffnb")
-            save(one, path)
-            loaded = load(path)
+        loaded = saved_and_loaded(one)
         if known:
             assert loaded.decision_function(NEW).tobytes() == one.decision_function(NEW).tobytes()
         return self.checked(loaded, known)
@@ -401,10 +416,59 @@ class OpenSetCalls(RuleBasedStateMachine):
 
     @rule()
     def save_and_load(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "model.ffnb")
-            save(self.open_set, path)
-            self.open_set = load(path)
+        self.open_set = saved_and_loaded(self.open_set)
+
+    @rule(first=pieces, second=pieces, data=st.data())
+    def forget_in_silence(self, first, second, data):
+        """Forget classes; without a warning, the others are as if these had never been learned."""
+        learned = clone(self.open_set)
+        for task in (first, second):
+            learned.partial_fit(*samples(task))
+        newest = np.unique(samples(second)[1]).tolist()
+        gone = data.draw(st.sets(st.sampled_from(newest), min_size=1, max_size=2))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            learned.forget(sorted(gone))
+        if caught:
+            return
+        expected = clone(self.open_set)
+        for task in (first, second):
+            kept = {piece for piece in task if LABELS[PIECES[piece][0]] not in gone}
+            if kept:
+                expected.partial_fit(*samples(kept))
+        if not hasattr(expected, "classes_"):
+            assert not hasattr(learned, "classes_")
+            return
+        assert_allclose(learned.score_samples(NEW), expected.score_samples(NEW), atol=1e-6)
+
+    @rule(some=pieces)
+    def evaluate_within_a_pipeline(self, some):
+        X, y = samples(some)
+        if len(y) < 4:
+            return
+        single = clone(self.open_set)
+        results = [
+            evaluate_prequential(each, X, y, batch_size=3)
+            for each in (single, make_continual_pipeline(single))
+        ]
+        assert_array_equal(results[0].is_correct, results[1].is_correct)
+
+    @rule(some=pieces, name=st.sampled_from(sorted(TOOLS)))
+    def combine(self, some, name):
+        """Let a tool combine classifiers of two classes; the unknown label is none of them.
+
+        A tool reads the probabilities of an `OpenSetClassifier`, which has no scores of classes,
+        but the scores of the plain classifier. So a few labels may differ.
+        """
+        X, y = samples(some)
+        if len(np.unique(y)) < 3:
+            return
+        found, expected = (
+            TOOLS[name](clone(each)).fit(X, y) for each in (self.open_set, self.plain)
+        )
+        assert np.mean(found.predict(X) == expected.predict(X)) > 0.5
+        if find_spec("skops"):
+            assert_array_equal(saved_and_loaded(found).predict(NEW), found.predict(NEW))
 
     @precondition(labels)
     @rule()

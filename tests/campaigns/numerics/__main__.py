@@ -17,6 +17,7 @@ from tests.campaigns.numerics.errors import (
     far_class_errors,
     merge_errors,
     model_errors,
+    share_errors,
     weight_errors,
 )
 from tests.campaigns.numerics.switches import ESTIMATORS, SAMPLES, SWITCHES, differences
@@ -28,6 +29,7 @@ MODELS = {
 }
 OFFSETS = (0, 1e10)
 DISTANCES = (1e2, 1e4, 1e6, 1e8, 1e10)
+SHARES = (0.01, 0.1, 0.5)
 RATIOS = (1e2, 1e4, 1e6)
 CONSTANTS = (1e-3, 1e6, 1e12, 1e14, 1.7e18, 1e40)
 N_MERGES, N_CALLS, N_DELETIONS = 10_000, 5_000, 2_000
@@ -64,6 +66,7 @@ PARTS = {
     "heavy deletions": {
         f"weights {one:.0e}": partial(worst, weight_errors, ratio=one) for one in RATIOS
     },
+    "class shares": {f"share {one:.2f}": partial(worst, share_errors, share=one) for one in SHARES},
     f"{N_MERGES} merges": {
         f"offset {one:.0e}": partial(merge_errors, N_MERGES, one) for one in OFFSETS
     },

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core import prediction
@@ -11,7 +12,13 @@ from ffnb_sklearn.core.bands.bound import forgetting_bound, open_axes
 from ffnb_sklearn.core.bands.trained import trained_of
 from ffnb_sklearn.core.model import Task
 from ffnb_sklearn.core.moments import merge, moments_of, subtract
-from tests.campaigns.numerics.exact import Classes, bound, moments, relative_error
+from tests.campaigns.numerics.exact import (
+    Classes,
+    bound,
+    likeliest_share,
+    moments,
+    relative_error,
+)
 from tests.core.small_models import CPU, SETTINGS, learnt
 
 N_CLASSES, N_FEATURES, N_SAMPLES = 3, 4, 12
@@ -114,6 +121,30 @@ def weight_errors(ratio, n_left=20, seed=0):
     )
     found = subtract(merge([heavy, light], device=CPU), heavy, device=CPU)
     return _errors_of(found, X[n_left:], weights[n_left:])
+
+
+def share_errors(share, seed=0):
+    """Return the errors of the share of a class among unlabelled rows.
+
+    Two classes of 1000 samples are normal in two columns, and their means are 1.5 deviations apart.
+    The other shares have the largest likelihood of the 4000 rows, given the probabilities of linear
+    discriminant analysis, which has learned the same samples, and given the densities.
+    """
+    rng = np.random.default_rng(seed)
+    step = np.array([1.5, 0.0])
+    labels = np.repeat([0, 1], 1000)
+    X = rng.standard_normal((2000, 2)) + labels[:, None] * step
+    is_second = np.arange(4000) < round(4000 * share)
+    new = rng.standard_normal((4000, 2)) + is_second[:, None] * step
+    model = IncrementalDiscriminantAnalysis(random_state=0).fit(X, labels)
+    log_ratios_of_lda = LinearDiscriminantAnalysis().fit(X, labels).decision_function(new)
+    log_ratios = new @ step - step @ step / 2.0
+    found = {
+        "learned": model.estimate_priors(new)[1],
+        "LDA": likeliest_share(np.exp(log_ratios_of_lda)),
+        "densities": likeliest_share(np.exp(log_ratios)),
+    }
+    return {name: abs(one - share) for name, one in found.items()}
 
 
 def bound_error(offset, scale, seed=0):

@@ -1,6 +1,7 @@
 """The formulas of the package in the arithmetic of mpmath, with 80 digits."""
 
 import mpmath as mp
+from scipy.optimize import brentq
 
 mp.mp.dps = 80
 
@@ -123,6 +124,23 @@ def bound(weights, kept, X):
     gram = axes * axes.T
     residual = Z - Z * axes.T * mp.inverse(gram) * axes
     return energy(rows) * energy(residual)
+
+
+def likeliest_share(ratios):
+    """Return the share s of the second class that maximises the likelihood of rows.
+
+    The density of a row is (1 - s) p + s q, and its ratio is q / p. The derivative of the
+    log-likelihood decreases in s.
+    """
+
+    def slope(share):
+        return float(((ratios - 1.0) / (1.0 + share * (ratios - 1.0))).sum())
+
+    if slope(0.0) <= 0.0:
+        return 0.0
+    if slope(1.0) >= 0.0:
+        return 1.0
+    return float(brentq(slope, 0.0, 1.0))
 
 
 def energy(matrix):
