@@ -195,7 +195,7 @@ class IncrementalDiscriminantAnalysis(BaseDiscriminantClassifier):
 
         Returns
         -------
-        self : IncrementalDiscriminantAnalysis
+        self : object
             The estimator. It is unchanged if an error is raised.
         """
         state = self._learned_state()
@@ -227,7 +227,7 @@ class IncrementalDiscriminantAnalysis(BaseDiscriminantClassifier):
 
         Returns
         -------
-        self : IncrementalDiscriminantAnalysis
+        self : object
             The estimator. It is unchanged if an error is raised.
 
         Raises
