@@ -15,7 +15,6 @@ import numpy.typing as npt
 import torch
 
 from .device import Array, as_tensor
-from .moments import TurningPairs
 
 __all__ = [
     "Blocks",
@@ -74,13 +73,6 @@ class SharedBand:
         """Return the numbers of the rectified neurons without a bias."""
         n_biased = self.n_rectified // _NEURONS_PER_BIASED
         return slice(n_biased, self.n_rectified)
-
-    def pairs(self) -> TurningPairs:
-        """Return the cosines with their sines among the features."""
-        n_inputs = self.rows.shape[1] - 1
-        start = n_inputs + self.n_rectified
-        frequencies = self.frequencies[::2]
-        return TurningPairs(n_inputs, start, frequencies)
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         """Compute outputs of shape (n_samples, n_neurons) from inputs (n_samples, n_inputs)."""

@@ -76,7 +76,7 @@ def add_task(
             added,
             most_axes(model.settings.rank),
             device=task.classes.device,
-            pairs=model.features.shared.pairs(),
+            n_inputs=model.features.n_inputs,
         )
     return tuple(updated)
 
@@ -93,12 +93,11 @@ def _moments_of_class(
     model: Model, task: Task, features_of: FeaturesOf, samples: torch.Tensor, is_known: bool
 ) -> ClassMoments:
     """Return the moments of the samples of a class in a task, with spare axes if it is known."""
-    pairs = model.features.shared.pairs()
     rank = most_axes(model.settings.rank)
     if isinstance(task.samples, SparseInputs):
         inputs = task.samples.sparse(samples.numpy())
         return moments_of_inputs(inputs, task.weights.cpu()[samples], rank, with_spare=is_known)
-    sums = MomentSums(pairs)
+    sums = MomentSums(model.features.n_inputs)
     for chunk in torch.split(samples, model.settings.chunk_size):
         weights = task.weights[chunk.to(task.weights.device)]
         # No name refers to the features of a chunk, so they leave memory before the next chunk.

@@ -18,7 +18,6 @@ from .moments import (
     ClassMoments,
     keep_axes,
     most_axes,
-    none_if_zero,
 )
 from .novelty import RelativeDistances
 from .settings import Settings
@@ -196,20 +195,14 @@ class Model:
     def classifier_moments(self, numbers: Iterable[int]) -> tuple[ClassMoments, ...]:
         """Return the moments from which the classifier is solved, of classes of given numbers.
 
-        They have no spare axes, and do not depend on the unit of the inputs.
+        They have no spare axes.
         """
+        count = most_axes(self.settings.rank)
         moments = []
         for number in numbers:
             complete = self.complete_moments(number)
-            moments.append(keep_axes(complete, most_axes(self.settings.rank)))
-        pairs = self.features.shared.pairs()
-        if not len(pairs.frequencies):
-            return tuple(moments)
-        leveled = []
-        for each in moments:
-            truncated = none_if_zero(pairs.level(each.residual))
-            leveled.append(replace(each, truncated=truncated))
-        return tuple(leveled)
+            moments.append(keep_axes(complete, count))
+        return tuple(moments)
 
     def replace_left_out(self, left_out: tuple[LeftOutLikeness, ...]) -> "Model":
         """Return the model with other left-out likeness, and with the same cache."""

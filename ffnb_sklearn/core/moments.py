@@ -99,63 +99,14 @@ def add_spare_axes(count: int | None) -> int | None:
 
 
 @dataclass(frozen=True)
-class TurningPairs:
-    """Pairs of columns that turn in their planes if all samples are multiplied by one factor.
+class Scatter:
+    """A sum of outer products: a few rows as they are, many rows as their Gram matrix.
 
-    The first `n_inputs` columns are multiplied by the factor c; all further columns are neurons.
-    The columns of the pairs are neighbours from `start` on; each pair turns by the angle
-    omega log c with its frequency omega. There may be no pair.
+    The first `n_inputs` columns are inputs, and the others are neurons; None: all are inputs.
     """
 
-    n_inputs: int
-    start: int
-    frequencies: Array
-
-    @property
-    def columns(self) -> slice:
-        """Columns of the pairs."""
-        n_columns = 2 * len(self.frequencies)
-        return slice(self.start, self.start + n_columns)
-
-    def turn(self, directions: torch.Tensor, energies: torch.Tensor) -> torch.Tensor:
-        r"""Return directions, of shape (d, k), with each pair turned by the size of the inputs.
-
-        The size s is the root of the energy of the inputs. A pair turns by the angle
-        :math:`\alpha = \omega \log s`:
-
-        .. math:: u' = u \cos \alpha - v \sin \alpha , \quad v' = u \sin \alpha + v \cos \alpha .
-        """
-        size = float(energies[: self.n_inputs].sum()) ** 0.5
-        if size == 0.0 or not len(self.frequencies):
-            return directions
-        frequencies = as_tensor(self.frequencies, device=directions.device)
-        angles = np.log(size) * frequencies[:, None]
-        cosines = angles.cos()
-        sines = angles.sin()
-        pairs = directions[self.columns]
-        first = pairs[::2]
-        second = pairs[1::2]
-        turned = directions.clone()
-        turned_pairs = turned[self.columns]
-        turned_pairs[::2] = first * cosines - second * sines
-        turned_pairs[1::2] = first * sines + second * cosines
-        return turned
-
-    def level(self, residual: Array) -> Array:
-        """Return a residual that is equal within each pair, so that no turn changes it."""
-        residual = residual.copy()
-        residual_of_pairs = residual[self.columns]
-        pairs = residual_of_pairs.reshape(-1, 2)
-        pairs[:] = pairs.mean(axis=1, keepdims=True)
-        return residual
-
-
-@dataclass(frozen=True)
-class Scatter:
-    """A sum of outer products: a few rows as they are, many rows as their Gram matrix."""
-
     n_columns: int
-    pairs: TurningPairs | None = None
+    n_inputs: int | None = None
     rows: tuple[torch.Tensor, ...] = ()
     gram: torch.Tensor | None = None
 
@@ -228,8 +179,8 @@ class Scatter:
     def _varying(self, energies: torch.Tensor, rounding: torch.Tensor) -> torch.Tensor:
         """Return which columns are more than rounding: each input, and all neurons together."""
         varies = energies > rounding
-        if self.pairs is not None:
-            neurons = slice(self.pairs.n_inputs, None)
+        if self.n_inputs is not None:
+            neurons = slice(self.n_inputs, None)
             varies[neurons] = energies[neurons].sum() > rounding[neurons].sum()
         return varies
 
@@ -250,8 +201,6 @@ class Scatter:
         directions = None
         if count is not None and self._is_large(count):
             directions = random_directions(self.n_columns, count, energies.device)
-            if self.pairs is not None:
-                directions = self.pairs.turn(directions, energies)
         if self.gram is not None:
             return longest_rows_of_gram(self.gram, count, directions)
         rows = torch.cat(self.rows)
@@ -483,7 +432,6 @@ def moments_of(
     chunks: Iterable[tuple[torch.Tensor, torch.Tensor]],
     max_rank: int | None = None,
     *,
-    pairs: TurningPairs | None = None,
     with_spare: bool = False,
 ) -> ClassMoments:
     """Compute the moments of the samples of one class from at least one chunk.
@@ -493,7 +441,7 @@ def moments_of(
     of the samples and the chunks changes the result by rounding alone. Raise `ValueError` if the
     moments are not finite.
     """
-    sums = MomentSums(pairs)
+    sums = MomentSums()
     for features, weights in chunks:
         sums.add(features, weights)
     return sums.moments(max_rank, with_spare=with_spare)
@@ -504,7 +452,7 @@ def merge(
     max_rank: int | None = None,
     *,
     device: torch.device,
-    pairs: TurningPairs | None = None,
+    n_inputs: int | None = None,
     with_spare: bool = False,
 ) -> ClassMoments:
     r"""Compute the moments of the union of disjoint sets of samples, as `moments_of` would.
@@ -515,7 +463,7 @@ def merge(
     Only the union is truncated, so exact sets may be divided in any way. With spare axes, the
     result has up to a quarter more, or 8 more if that is more.
     """
-    sums = MomentSums(pairs)
+    sums = MomentSums(n_inputs)
     for each in parts:
         sums.add_set(_place(each, device))
     truncated = np.zeros(len(parts[0].mean))
@@ -693,7 +641,7 @@ def merge_classes(
     max_rank: int | None,
     *,
     device: torch.device,
-    pairs: TurningPairs | None = None,
+    n_inputs: int | None = None,
 ) -> tuple[ClassMoments, ...]:
     """Add the moments of new samples to those of all classes; the known classes stay first.
 
@@ -701,7 +649,7 @@ def merge_classes(
     """
     moments = list(known)
     for number, added in new:
-        add_to_class(moments, number, added, max_rank, device=device, pairs=pairs)
+        add_to_class(moments, number, added, max_rank, device=device, n_inputs=n_inputs)
     return tuple(moments)
 
 
@@ -712,7 +660,7 @@ def add_to_class(
     max_rank: int | None,
     *,
     device: torch.device,
-    pairs: TurningPairs | None = None,
+    n_inputs: int | None = None,
 ) -> None:
     """Add the moments of new samples of a class to those of all classes, a new class at the end.
 
@@ -720,7 +668,9 @@ def add_to_class(
     """
     if number < len(moments):
         summands = [moments[number], added]
-        moments[number] = merge(summands, max_rank, device=device, pairs=pairs, with_spare=True)
+        moments[number] = merge(
+            summands, max_rank, device=device, n_inputs=n_inputs, with_spare=True
+        )
     else:
         moments.append(added)
 
@@ -778,8 +728,8 @@ def norm_of_weights(weights: torch.Tensor) -> float:
 class MomentSums:
     """Sums over disjoint sets of samples of one class, which come one after the other."""
 
-    def __init__(self, pairs: TurningPairs | None = None) -> None:
-        self._pairs = pairs
+    def __init__(self, n_inputs: int | None = None) -> None:
+        self._n_inputs = n_inputs
         self._weight = 0.0
         self._weight_norm = 0.0
         # A tensor without dimensions combines with tensors on any device.
@@ -796,7 +746,7 @@ class MomentSums:
         total = self._weight + samples.weight
         share = samples.weight / total
         if self._scatter is None:
-            scatter = Scatter(len(samples.mean), self._pairs)
+            scatter = Scatter(len(samples.mean), self._n_inputs)
             self._scatter = scatter.add([samples.rows])
         else:
             # The product of two weights may leave the range of double precision.
@@ -834,7 +784,7 @@ class MomentSums:
         equal samples are not quite equal, because they are sums of many products.
         """
         lengths = VALUE_ROUNDING * self._mean.abs()
-        if self._pairs is not None:
-            neurons = slice(self._pairs.n_inputs, None)
+        if self._n_inputs is not None:
+            neurons = slice(self._n_inputs, None)
             lengths[neurons] = LENGTH_ROUNDING * self._mean[neurons].abs()
         return lengths

@@ -195,16 +195,15 @@ def join_classes(model: Model, groups: Sequence[Sequence[int]], *, device: torch
     Each class is in one group. The moments of a group are those of all its samples. The groups of a
     model with trained neurons, which belong to single classes, have one class each.
     """
-    pairs = model.features.shared.pairs()
+    count = most_axes(model.settings.rank)
+    n_inputs = model.features.n_inputs
     moments = []
     left_out = []
     for group in groups:
         members = [model.moments[number] for number in group]
         joined = members[0]
         if len(members) > 1:
-            joined = merge(
-                members, most_axes(model.settings.rank), device=device, pairs=pairs, with_spare=True
-            )
+            joined = merge(members, count, device=device, n_inputs=n_inputs, with_spare=True)
         moments.append(joined)
         left_out.append(_join_left_out(model, group))
     while left_out and left_out[-1].is_empty:
@@ -264,7 +263,7 @@ def merge_moments(
         numbered,
         most_axes(model.settings.rank),
         device=device,
-        pairs=model.features.shared.pairs(),
+        n_inputs=model.features.n_inputs,
     )
 
 

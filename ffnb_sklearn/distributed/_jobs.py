@@ -102,10 +102,10 @@ class LearnShards:
         """Return the state with the moments of each class truncated to the rank."""
         model = state.model
         device = resolve_device(self.estimator.device)
-        pairs = model.features.shared.pairs()
+        n_inputs = model.features.n_inputs
         truncated = []
         for moments in model.moments:
-            truncated.append(merge([moments], self.rank, device=device, pairs=pairs))
+            truncated.append(merge([moments], self.rank, device=device, n_inputs=n_inputs))
         model = replace(model, moments=tuple(truncated))
         return replace(state, model=model)
 

@@ -1,6 +1,5 @@
 """Class moments against dense numpy, and what merging must satisfy."""
 
-from dataclasses import replace
 from fractions import Fraction
 from operator import mul
 
@@ -14,7 +13,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from ffnb_sklearn.core import moments as moments_module
 from ffnb_sklearn.core.device import as_array
 from ffnb_sklearn.core.moments import (
-    TurningPairs,
     check_size,
     keep_axes,
     merge,
@@ -290,34 +288,6 @@ def test_small_columns_keep_their_digits_beside_large_ones(ratio, n, max_rank):
         if max_rank is None or n == 20:
             correlations = (one.scatter() - expected) / np.outer(spreads, spreads)
             assert max_rank == 8 or np.abs(correlations).max() < 1e-12
-
-
-@pytest.mark.parametrize("max_rank", [None, 4])
-@pytest.mark.parametrize("n", [30, 300])
-def test_pairs_that_turn_with_the_unit_change_the_moments_by_the_turn_alone(n, max_rank):
-    rng, n_inputs, start = np.random.default_rng(0), 3, 5
-    frequencies = rng.normal(size=8)
-    pairs = TurningPairs(n_inputs, start, frequencies)
-    X, factor = rng.normal(size=(n, 21)) * np.geomspace(1.0, 0.1, 21), 37.0
-    turn = np.eye(21)
-    for k, angle in enumerate(frequencies * np.log(factor)):
-        at = start + 2 * k
-        turn[at : at + 2, at : at + 2] = [
-            [np.cos(angle), np.sin(angle)],
-            [-np.sin(angle), np.cos(angle)],
-        ]
-
-    def of(rows):
-        chunk = torch.as_tensor(rows), torch.ones(n, dtype=torch.float64)
-        moments = moments_of([chunk], max_rank, pairs=pairs)
-        return replace(moments, truncated=pairs.level(moments.residual))
-
-    plain, turned = of(X), of(factor * X @ turn)
-
-    assert_allclose(turned.mean, factor * plain.mean @ turn, atol=1e-12 * factor)
-    assert_allclose(turned.residual, factor**2 * plain.residual, rtol=1e-9, atol=1e-9)
-    scatter = factor**2 * turn.T @ plain.scatter() @ turn
-    assert_allclose(turned.scatter(), scatter, rtol=1e-9, atol=1e-9 * np.trace(scatter))
 
 
 @pytest.mark.parametrize("small", [1e-42, 1e-60, 1e-100])

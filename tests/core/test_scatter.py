@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from ffnb_sklearn.core.linalg import longest_rows
 from ffnb_sklearn.core.moments import (
     Scatter,
-    TurningPairs,
     add_spare_axes,
     pack_factor,
 )
@@ -87,8 +86,7 @@ def test_a_column_of_rounding_decides_for_no_other_column():
 
 def test_neurons_are_rounding_together():
     rows = torch.tensor([[1.0, 2.0, 3.0, 4.0]], dtype=torch.float64)
-    pairs = TurningPairs(1, 2, np.empty(0))
-    scatter = Scatter(4, pairs).add([rows])
+    scatter = Scatter(4, n_inputs=1).add([rows])
     for rounding, expected in (
         ([2.0, 5.0, 0.0, 0.0], [0, 4, 9, 16]),
         ([0, 30, 0, 0], [1, 0, 0, 0]),
@@ -99,22 +97,6 @@ def test_neurons_are_rounding_together():
 
 def test_a_quarter_of_the_axes_are_spare_and_at_least_eight():
     assert [add_spare_axes(count) for count in (None, 4, 80)] == [None, 12, 100]
-
-
-def test_pairs_turn_by_the_logarithm_of_the_size_of_the_inputs():
-    pairs = TurningPairs(2, 3, np.array([0.5]))
-    energies = torch.tensor([3.0, 1.0, 7.0, 1.0, 1.0], dtype=torch.float64)
-    directions = torch.as_tensor(np.arange(10.0).reshape(5, 2))
-
-    turned = pairs.turn(directions, energies).numpy()
-
-    # The size is 2, so that the angle is log(2) / 2.
-    angle = 0.5 * np.log(2.0)
-    turn = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
-    assert_array_equal(turned[:3], directions[:3])
-    assert_allclose(turned[3:], turn @ directions[3:].numpy(), rtol=1e-14)
-    assert_array_equal(pairs.turn(directions, 0.0 * energies), directions)
-    assert_array_equal(pairs.level(np.arange(5.0)), [0.0, 1.0, 2.0, 3.5, 3.5])
 
 
 def test_single_precision_reports_the_energy_that_it_loses():
