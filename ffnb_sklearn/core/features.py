@@ -4,7 +4,7 @@ The shared band holds random neurons that no task changes (docs/theory/default.r
 neuron responds with :math:`z = r \cdot x + b \|x\|`, a cosine is
 :math:`\|x\| \cos(r \cdot x / \|x\| + \omega \log \|x\| + b)`, beside a sine of the same phase.
 Scaling x scales the output of a rectified neuron, and scales and turns a cosine and its sine in
-their plane. A turn changes no distance, so the unit of the inputs has no influence.
+their plane. A turn changes no distance, so the unit of the inputs matters to truncation alone.
 """
 
 from dataclasses import dataclass, field
