@@ -34,7 +34,7 @@ exact = pytest.mark.parametrize("params", EXACT.values(), ids=EXACT)
 def model(**params):
     """Return the classifier without trained bands, unless their size is given."""
     exact = {"shared_band_size": 20, "rank": None, "random_state": 0}
-    # A repair of the columns would depend on the first task.
+    # A scaling of the columns would depend on the first task.
     exact |= {"scale": False}
     if "band_size" not in params:
         return IncrementalDiscriminantAnalysis(**(exact | {"device": "cpu"} | params))

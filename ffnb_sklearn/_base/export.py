@@ -109,9 +109,9 @@ class TorchHead(nn.Module):
         fixed = replace(model.features, shared=shared)
         feature_map = replace(model.feature_map, fixed=fixed)
         self.register_buffer("_columns", torch.tensor(model.columns, device="cpu"))
-        self._repair = None
-        if state.repair is not None:
-            self._repair = _Stored(state.repair)
+        self._scaling = None
+        if state.scaling is not None:
+            self._scaling = _Stored(state.scaling)
         self._features = _Stored(feature_map)
         self._scores = head.scores_module(priors)
         self.register_buffer("_order", torch.tensor(order, device="cpu"))
@@ -123,12 +123,12 @@ class TorchHead(nn.Module):
 
     def _features_of(self, X):
         """Return the features that the classifier uses."""
-        if self._repair is not None:
-            repair = self._repair.value()
-            if repair.offset is not None:
-                X = X - repair.offset
-            if repair.scale is not None:
-                X = X / repair.scale
+        if self._scaling is not None:
+            scaling = self._scaling.value()
+            if scaling.offset is not None:
+                X = X - scaling.offset
+            if scaling.scale is not None:
+                X = X / scaling.scale
         feature_map = self._features.value()
         return feature_map(X)[:, self._columns]
 

@@ -82,7 +82,7 @@ def prepare_model(estimator, state):
 
 def may_standardise(estimator, state):
     """Return whether the next call may decide the standardisation of the columns."""
-    if not estimator.scale or state.repair_labels is not None:
+    if not estimator.scale or state.scaling_labels is not None:
         return False
     # The words of a text share a unit, and deviate by their frequency.
     return estimator.scale != "auto" or state.projection is None
@@ -108,7 +108,7 @@ def standardise_columns(estimator, state, spreads, labels):
     if state.projection is not None:
         # Centred columns would not be sparse.
         units = ColumnUnits.of(list(spreads.values()))
-        return replace(state, repair=units.repair(centring=False), repair_labels=labels)
+        return replace(state, scaling=units.scaling(centring=False), scaling_labels=labels)
     if state.model is not None:
         check_unchanged("scale", state.model.settings.scale, estimator.scale)
         spreads = _with_earlier_spreads(spreads, state)
@@ -118,9 +118,9 @@ def standardise_columns(estimator, state, spreads, labels):
     if not units.varies.any() or (is_automatic and not units.are_known()):
         return state
     if is_automatic and not (units.are_unlike() or units.are_far()):
-        return replace(state, repair_labels=labels[:0].copy())
-    repair = units.repair(centring=True)
-    new_state = replace(state, repair=repair, repair_labels=labels, model=None, task_classes=())
+        return replace(state, scaling_labels=labels[:0].copy())
+    scaling = units.scaling(centring=True)
+    new_state = replace(state, scaling=scaling, scaling_labels=labels, model=None, task_classes=())
     for task_labels in state.task_classes:
         new_state = _learn_again(estimator, new_state, state, task_labels)
     return new_state

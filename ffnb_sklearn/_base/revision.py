@@ -102,9 +102,9 @@ def forget_samples(estimator, state, X, y, sample_weight):
 
 def _warn_of_trace(state, labels):
     """Warn if classes to be forgotten have decided the standardisation of the columns."""
-    if state.repair_labels is None:
+    if state.scaling_labels is None:
         return
-    traced = np.intersect1d(state.repair_labels, labels)
+    traced = np.intersect1d(state.scaling_labels, labels)
     if len(traced):
         warnings.warn(
             f"offset_ and scale_ keep a trace of the classes {traced.tolist()}, whose samples "

@@ -215,7 +215,7 @@ def _merge_conditions(state):
     conditions["random_state"] = model.seed
     conditions["offset_"] = None
     conditions["scale_"] = None
-    if state.repair is not None:
-        conditions["offset_"] = state.repair.offset
-        conditions["scale_"] = state.repair.scale
+    if state.scaling is not None:
+        conditions["offset_"] = state.scaling.offset
+        conditions["scale_"] = state.scaling.scale
     return conditions

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .._inputs.columns import ColumnRepair
+from .._inputs.columns import ColumnScaling
 from .._inputs.sparse import RandomProjection
 from .open_set import ScoreDistributions, left_out_scores
 
@@ -24,9 +24,9 @@ class State:
         Names of the features, if they have any.
     projection : RandomProjection or None
         Projection of the samples, if the first samples were sparse and wide.
-    repair : ColumnRepair or None
+    scaling : ColumnScaling or None
         Standardisation of the columns of X; None leaves them as they are.
-    repair_labels : ndarray or None
+    scaling_labels : ndarray or None
         Labels of the samples that decided the standardisation: empty if they decided that the
         columns stay as they are, None before a decision.
     model : object or None
@@ -42,8 +42,8 @@ class State:
     n_features_in: int
     feature_names_in: np.ndarray | None = None
     projection: RandomProjection | None = None
-    repair: ColumnRepair | None = None
-    repair_labels: np.ndarray | None = None
+    scaling: ColumnScaling | None = None
+    scaling_labels: np.ndarray | None = None
     model: object = None
     classes: np.ndarray | None = None
     task_classes: tuple = ()
@@ -126,22 +126,22 @@ class State:
 
     def without(self, labels, model):
         """Return the state without some labels, given a model without their classes."""
-        repair_labels = self.repair_labels
-        if repair_labels is not None:
-            repair_labels = np.setdiff1d(repair_labels, labels)
+        scaling_labels = self.scaling_labels
+        if scaling_labels is not None:
+            scaling_labels = np.setdiff1d(scaling_labels, labels)
         return replace(
             self,
             model=model,
-            repair_labels=repair_labels,
+            scaling_labels=scaling_labels,
             classes=np.setdiff1d(self.classes, labels),
             task_classes=_tasks_without(self.task_classes, labels),
         )
 
     def renamed(self, names):
         """Return the state with new labels, given by their old labels; it still lacks its model."""
-        repair_labels = self.repair_labels
-        if repair_labels is not None:
-            repair_labels = _new_labels(repair_labels, names)
+        scaling_labels = self.scaling_labels
+        if scaling_labels is not None:
+            scaling_labels = _new_labels(scaling_labels, names)
         task_classes = []
         earlier_labels = self.classes[:0]
         for task in self.task_classes:
@@ -153,21 +153,21 @@ class State:
                 earlier_labels = np.union1d(earlier_labels, labels)
         return replace(
             self,
-            repair_labels=repair_labels,
+            scaling_labels=scaling_labels,
             classes=_new_labels(self.classes, names),
             task_classes=tuple(task_classes),
         )
 
     def merged(self, other):
         """Return the state with the labels of another state, which still lacks its model."""
-        repair_labels = self.repair_labels
-        if repair_labels is None:
-            repair_labels = other.repair_labels
-        elif other.repair_labels is not None:
-            repair_labels = np.union1d(repair_labels, other.repair_labels)
+        scaling_labels = self.scaling_labels
+        if scaling_labels is None:
+            scaling_labels = other.scaling_labels
+        elif other.scaling_labels is not None:
+            scaling_labels = np.union1d(scaling_labels, other.scaling_labels)
         return replace(
             self,
-            repair_labels=repair_labels,
+            scaling_labels=scaling_labels,
             classes=np.union1d(self.classes, other.classes),
             task_classes=self.task_classes + _tasks_without(other.task_classes, self.arrived),
         )

@@ -51,10 +51,10 @@ def draw_samples(state, labels, counts, rng):
         deviations = draw_deviations(moments, state.n_inputs, count, rng)
         parts.append(moments.mean[: state.n_inputs] + deviations)
     X = np.concatenate(parts)
-    if state.repair is not None:
-        X *= state.repair.scale
-        if state.repair.offset is not None:
-            X += state.repair.offset
+    if state.scaling is not None:
+        X *= state.scaling.scale
+        if state.scaling.offset is not None:
+            X += state.scaling.offset
     return X, np.repeat(labels, counts)
 
 

@@ -19,7 +19,7 @@ from ..core.moments import effective_number
 
 __all__ = [
     "ENOUGH_FOR_UNITS",
-    "ColumnRepair",
+    "ColumnScaling",
     "ColumnSpreads",
     "ColumnUnits",
     "ColumnUnitsWarning",
@@ -54,7 +54,7 @@ class ColumnUnitsWarning(UserWarning):
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnRepair:
+class ColumnScaling:
     """Standardisation of the columns of X: offsets, subtracted first, and positive divisors.
 
     An offset of None subtracts nothing.
@@ -223,13 +223,13 @@ class ColumnUnits:
         """Return whether all samples have nearly the same direction from zero."""
         return self.distance() >= _FAR
 
-    def repair(self, *, centring):
+    def scaling(self, *, centring):
         """Return the standardisation by these units; constant columns are not divided."""
         offset = None
         if centring:
             offset = self.mean
         scale = np.where(self.varies, self.deviation, 1.0)
-        return ColumnRepair(offset, scale)
+        return ColumnScaling(offset, scale)
 
 
 def _mean(rows, weights):

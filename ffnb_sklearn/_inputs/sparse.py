@@ -96,32 +96,32 @@ def projection_for(X, estimator, random_state):
 def place_samples(device, X, state):
     """Place validated samples on a device, given by its name, in the form that the core takes.
 
-    The state has the projection and the repair of the columns. A tensor shares the memory of X if
+    The state has the projection and the scaling of the columns. A tensor shares the memory of X if
     possible, and keeps float32.
     """
     device = resolve_device(device)
     projection = state.projection
-    repair = state.repair
+    scaling = state.scaling
     if projection is not None and projection.keeps_sparse:
-        return WideSamples(X, projection, device, repair)
+        return WideSamples(X, projection, device, scaling)
     if projection is not None or sparse.issparse(X):
-        return SparseSamples(X, projection, device, repair)
+        return SparseSamples(X, projection, device, scaling)
     dtype = torch.float64
     if X.dtype in (np.float32, torch.float32):
         dtype = torch.float32
     samples = as_tensor(X, device=device, dtype=dtype)
-    if repair is None:
+    if scaling is None:
         return samples
-    return RepairedSamples(samples, repair)
+    return ScaledSamples(samples, scaling)
 
 
 class SparseSamples:
     """Samples, sparse or to be projected; an index returns some inputs as a dense tensor."""
 
-    def __init__(self, X, projection, device, repair=None):
+    def __init__(self, X, projection, device, scaling=None):
         self._X = X
         self._projection = projection
-        self._repair = repair
+        self._scaling = scaling
         self.device = device
 
     def __len__(self):
@@ -133,17 +133,17 @@ class SparseSamples:
         # Dense samples are converted to sparse, so that their sums have the same terms and order.
         inputs = self._inputs(rows).toarray()
         inputs = as_tensor(inputs, device=self.device)
-        if self._projection is None and self._repair is not None:
-            return self._repair.apply(inputs)
+        if self._projection is None and self._scaling is not None:
+            return self._scaling.apply(inputs)
         return inputs
 
     def _inputs(self, rows):
-        """Return the inputs of some samples as a sparse array, repaired if they are projected."""
+        """Return the inputs of some samples as a sparse array, scaled if they are projected."""
         X = sparse.csr_array(self._X[rows])
         if self._projection is None:
             return X
-        if self._repair is not None:
-            X = self._repair.apply(X)
+        if self._scaling is not None:
+            X = self._scaling.apply(X)
         return self._projection(X)
 
     def double(self):
@@ -151,19 +151,19 @@ class SparseSamples:
         return self[:]
 
 
-class RepairedSamples:
-    """Dense samples, repaired as they are read, so that no second array is as large."""
+class ScaledSamples:
+    """Dense samples, scaled as they are read, so that no second array is as large."""
 
-    def __init__(self, samples, repair):
+    def __init__(self, samples, scaling):
         self._samples = samples
-        self._repair = repair
+        self._scaling = scaling
         self.device = samples.device
 
     def __len__(self):
         return len(self._samples)
 
     def __getitem__(self, rows):
-        return self._repair.apply(self._samples[rows])
+        return self._scaling.apply(self._samples[rows])
 
     def double(self):
         """Return all samples."""

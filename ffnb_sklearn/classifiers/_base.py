@@ -455,8 +455,8 @@ class BaseDiscriminantClassifier(
 
     class_counts_ = learned_attribute(lambda state: state.class_counts)
     random_state_ = learned_attribute(lambda state: state.random_state)
-    offset_ = learned_attribute(lambda state: state.repair and state.repair.offset)
-    scale_ = learned_attribute(lambda state: state.repair and state.repair.scale)
+    offset_ = learned_attribute(lambda state: state.scaling and state.scaling.offset)
+    scale_ = learned_attribute(lambda state: state.scaling and state.scaling.scale)
 
     shrinkage_ = property(lambda self: self._solved_choice().shrinkage)
     epsilon_ = property(lambda self: self._solved_choice().epsilon)

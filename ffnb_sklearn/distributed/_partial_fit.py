@@ -171,11 +171,11 @@ def _estimator_of_workers(estimator, state, model):
     if keeps_sparse and n_axes is not None:
         rank = 4 * n_axes
     model = Model(model.settings, model.seed, model.features)
-    repair_labels = state.repair_labels
-    if repair_labels is None:
+    scaling_labels = state.scaling_labels
+    if scaling_labels is None:
         # A single shard must not decide on the standardisation of the columns.
-        repair_labels = ()
-    state = replace(state, model=model, repair_labels=repair_labels, task_classes=())
+        scaling_labels = ()
+    state = replace(state, model=model, scaling_labels=scaling_labels, task_classes=())
     return estimator._clone_in_state(
         state, rank=rank, novelty=False, priors="uniform", random_state=None, verbose=False
     )

@@ -1,9 +1,9 @@
 """The names in a model file: this table is the written schema of the format.
 
 A class, a field, a parameter and a fitted attribute have the same name in files as in Python, but
-for those in `RENAMED_FIELDS` and `PRIVATE`. If a name changes in Python, it gets an entry there and
-files stay the same: names in files never change within a format. CONTRIBUTING.md explains how to
-change the format.
+for those in `_RENAMED_CLASSES`, `RENAMED_FIELDS` and `PRIVATE`. If a name changes in Python, it gets
+an entry there and files stay the same: names in files never change within a format. CONTRIBUTING.md
+explains how to change the format.
 
 `_codec` writes the values themselves; its docstring lists the other kinds of values.
 """
@@ -16,7 +16,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Standa
 
 from .._base.bands import Bands
 from .._base.state import State
-from .._inputs.columns import ColumnRepair
+from .._inputs.columns import ColumnScaling
 from .._inputs.sparse import RandomProjection
 from ..backbones import (
     ConvNet,
@@ -74,7 +74,7 @@ UPGRADES = {}
 _RECORD_CLASSES = (
     State,
     RandomProjection,
-    ColumnRepair,
+    ColumnScaling,
     Model,
     Settings,
     BandSettings,
@@ -121,8 +121,11 @@ _ESTIMATOR_CLASSES = (
     HashingVectorizer,
 )
 
+# Names in files of classes with another name in Python.
+_RENAMED_CLASSES = {ColumnScaling: "ColumnRepair"}
+
 # Dataclasses and estimators by their names in files.
-RECORDS = {each.__name__: each for each in _RECORD_CLASSES}
+RECORDS = {_RENAMED_CLASSES.get(each, each.__name__): each for each in _RECORD_CLASSES}
 ESTIMATORS = {each.__name__: each for each in _ESTIMATOR_CLASSES}
 
 # Fields of dataclasses with another name in Python, by class and by name in files.
@@ -131,6 +134,7 @@ RENAMED_FIELDS: dict[str, dict[str, str]] = {
     "ClassMoments": {"residual": "truncated"},
     "FixedFeatures": {"shared_band": "shared"},
     "NaiveNetwork": {"layers": "hidden"},
+    "State": {"repair": "scaling", "repair_labels": "scaling_labels"},
 }
 
 # Private attributes of estimators that a file holds, by their names in files.

@@ -26,7 +26,7 @@ from ffnb_sklearn._base.open_set import ScoreDistributions
 from ffnb_sklearn.core.heads import HEADS
 from ffnb_sklearn.core.likeness import LeftOutLikeness
 
-# Six classes that overlap, far enough from zero and from each other in unit to be repaired.
+# Six classes that overlap, far enough from zero and from each other in unit to be scaled.
 X, Y = make_classification(
     11_000, 12, n_informative=8, n_classes=6, n_clusters_per_class=1, random_state=0
 )

@@ -65,8 +65,8 @@ def test_a_task_whose_labels_have_all_joined_earlier_classes_is_gone():
 
 
 def test_new_labels_of_the_samples_that_decided_the_columns():
-    state = replace(state_of([3, 5], [1]), repair_labels=np.array([3, 5]))
-    assert_array_equal(state.renamed({5: 0, 3: 0}).repair_labels, [0])
+    state = replace(state_of([3, 5], [1]), scaling_labels=np.array([3, 5]))
+    assert_array_equal(state.renamed({5: 0, 3: 0}).scaling_labels, [0])
     names = state_of(["b", "a"]).renamed({"a": "a much longer name"})
     assert_array_equal(names.classes, ["a much longer name", "b"])
 

@@ -136,7 +136,7 @@ def test_without_a_seed():
 def test_each_shard_is_made_once_per_pass():
     made = []
     make = dask.delayed(lambda n: made.append(n) or (X[n::4], CODES[n::4]), pure=False)
-    # The repair of the columns of a first task needs one more pass. The first shard is held from
+    # The scaling of the columns of a first task needs one more pass. The first shard is held from
     # the moment that it has told how wide the inputs are.
     for scale, expected in ((False, [0, 1, 2, 3]), (True, [0, 1, 1, 2, 2, 3, 3])):
         made.clear()
