@@ -12,7 +12,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.metrics import accuracy_score
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Interval,
+    validate_parameter_constraints,
+)
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -24,7 +28,6 @@ from ._base.callbacks import (
     with_callbacks,
 )
 from ._base.copies import learn_in_draft
-from ._base.open_set import ScoreDistributions, left_out_scores
 from ._inputs.arrays import as_numpy, in_library_of, in_memory
 from ._inputs.labels import check_labels, check_targets, check_unknown_label
 from ._inputs.locks import exclusive
@@ -502,7 +505,8 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         """Return the known classes, the most likely of them, and the result of `score_samples`."""
         check_is_fitted(self)
         # The rate may have changed after learning.
-        self._validate_params()
+        rate = {"rate": self.rate}
+        validate_parameter_constraints(self._parameter_constraints, rate, type(self).__name__)
         features = in_memory(X, "X")
         learner = self.estimator_
         while isinstance(learner, Pipeline):
@@ -511,13 +515,15 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
             features = _transformed(transformers, features)
         # A copy keeps its state, even if another thread learns meanwhile.
         learner = copy(learner)
-        labels, probabilities, scores, state = learner._judge_samples(features)
-        distributions = ScoreDistributions.from_left_out(left_out_scores(state))
+        labels, probabilities, scores, state, priors = learner._judge_samples(features)
         # The prior weighs as much as 1 / rate samples, of which one sample is the share `rate`.
-        shares = distributions.shares_below(scores, 1.0 / self.rate)
+        shares = state.score_distributions.shares_below(scores, 1.0 / self.rate)
         logarithms = np.log(np.maximum(shares, _LEAST_SHARE))
         mean_logarithms = np.sum(probabilities * logarithms, axis=1)
-        p_values = np.exp(mean_logarithms) * _foreground_probabilities(learner, state, features)
+        p_values = np.exp(mean_logarithms)
+        is_background = priors == 0.0
+        if is_background.any():
+            p_values *= _foreground_probabilities(learner, state, is_background, features)
         return state.classes, labels, p_values
 
     @property
@@ -574,11 +580,8 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         return tags
 
 
-def _foreground_probabilities(learner, state, X):
+def _foreground_probabilities(learner, state, is_background, X):
     """Return the probability, for equal priors, that each sample is not of a background class."""
-    is_background = learner._class_priors(state) == 0.0
-    if not is_background.any():
-        return 1.0
     for_equal_priors = learner._clone_in_state(state, priors="uniform")
     probabilities = as_numpy(for_equal_priors.predict_proba(X), "probabilities")
     columns = np.searchsorted(state.classes, state.arrived[is_background])

@@ -321,12 +321,13 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         state = self._present_state()
         samples = self._samples(state, X)
         logits = self._logits(state, samples)
-        return in_library_of(X, self._probabilities(state, logits))
+        labels = self._possible_labels(state)
+        return in_library_of(X, self._probabilities(state, logits, labels))
 
-    def _probabilities(self, state, logits):
-        """Return the probabilities of the entries of `classes_`, given logits of possible ones."""
+    def _probabilities(self, state, logits, labels):
+        """Return the probabilities of the entries of `classes_`, given logits of some labels."""
         probabilities = np.maximum(softmax(logits, axis=1), LEAST)
-        return state.by_class(probabilities, self._possible_labels(state), 0.0)
+        return state.by_class(probabilities, labels, 0.0)
 
     def predict_log_proba(self, X: object) -> npt.NDArray[np.float64]:
         """Return the logarithms of the probabilities of the classes.

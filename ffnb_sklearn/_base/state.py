@@ -7,6 +7,7 @@ import numpy as np
 
 from .._inputs.columns import ColumnRepair
 from .._inputs.sparse import RandomProjection
+from .open_set import ScoreDistributions, left_out_scores
 
 __all__ = ["State"]
 
@@ -82,6 +83,15 @@ class State:
     def n_samples(self):
         """Number of samples learned."""
         return sum(moments.n_samples for moments in self.model.moments)
+
+    @cached_property
+    def score_distributions(self):
+        """Distributions of the novelty scores of new samples of each entry of `classes`."""
+        return ScoreDistributions.from_left_out(left_out_scores(self))
+
+    def prepare(self):
+        """Compute the values that judge unknown samples, which are kept, before they are read."""
+        _ = self.n_samples, self.score_distributions
 
     def __getstate__(self):
         """Return the fields alone; the cached properties follow from them."""

@@ -69,7 +69,7 @@ def check_unknown_label(unknown_label, known):
             raise ValueError(
                 "unknown_label must be True or False if the other labels are booleans; got None."
             )
-        unknown_label = _UNKNOWN[kind]
+        return np.array([_UNKNOWN[kind]])
     return check_labels([unknown_label], known, "unknown_label")
 
 

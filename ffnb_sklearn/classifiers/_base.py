@@ -179,9 +179,10 @@ class BaseDiscriminantClassifier(
         """
         device = resolve_device(self.device)
         prediction.solve_once(self._present_state().model, device)
-        learned_model = self._learned_state().model
-        if learned_model.settings.novelty:
-            prediction.relative_distances(learned_model, device)
+        state = self._learned_state()
+        if state.model.settings.novelty:
+            prediction.relative_distances(state.model, device)
+            state.prepare()
         return self
 
     @exclusive
@@ -474,11 +475,10 @@ class BaseDiscriminantClassifier(
     def _scores(self, state, samples):
         """Return the scores of the possible labels, adjusted for the priors."""
         scores = as_array(prediction.scores(state.model, samples))
-        return self._apply_priors(state, scores)
+        return self._apply_priors(state, scores, self._class_priors(state))
 
-    def _apply_priors(self, state, scores):
+    def _apply_priors(self, state, scores, priors):
         """Return the scores of the possible labels, given those of all classes for equal priors."""
-        priors = self._class_priors(state)
         if np.ptp(priors) == 0.0:
             return scores
         return self._head(state).apply_priors(scores, priors)
@@ -493,7 +493,7 @@ class BaseDiscriminantClassifier(
         return allow_for_unforeseen(logits, state.n_samples)
 
     def _judge_samples(self, X):
-        """Return labels, probabilities, novelty scores, and the state that all of them read."""
+        """Return labels, probabilities and novelty scores, and the state and priors they read."""
         state = self._learned_state()
         present = present_state(self, state)
         samples = self._samples(state, X)
@@ -502,11 +502,13 @@ class BaseDiscriminantClassifier(
         else:
             scores = prediction.scores(present.model, samples)
             likeness = prediction.likeness(state.model, samples)
-        scores = self._apply_priors(present, as_array(scores))
-        possible = self._possible_labels(present)
+        priors = self._class_priors(present)
+        scores = self._apply_priors(present, as_array(scores), priors)
+        possible = present.arrived[priors > 0.0]
         labels = possible[first_of_highest(scores, np.argsort(possible))]
-        probabilities = self._probabilities(present, self._logits_of_scores(present, scores))
-        return labels, probabilities, as_array(likeness), state
+        logits = self._logits_of_scores(present, scores)
+        probabilities = self._probabilities(present, logits, possible)
+        return labels, probabilities, as_array(likeness), state, priors
 
     def _most_likely(self, state, samples, order):
         """Return the positions of the highest scores, the first in `order` of equal scores."""

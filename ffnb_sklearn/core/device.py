@@ -7,6 +7,7 @@ its device.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -82,14 +83,19 @@ def as_tensor(
             "device='cpu' or 'cuda', or dtype='float32' where there is that parameter."
         )
     # torch refuses negative strides, and the last bits of a product depend on the strides.
-    kind = torch.empty(0, dtype=dtype, device="cpu").numpy().dtype
-    values = np.asarray(array, dtype=kind, order="C")
+    values = np.asarray(array, dtype=_numpy_dtype(dtype), order="C")
     if any(stride < 0 for stride in values.strides):
         # A single row counts as C-ordered whatever its stride.
         values = values.copy()
     if not values.flags.writeable:
         values = np.asarray(_WritableView(values))
     return torch.from_numpy(values).to(device)
+
+
+@cache
+def _numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
+    """Return the dtype of NumPy that corresponds to a dtype of torch."""
+    return torch.empty(0, dtype=dtype, device="cpu").numpy().dtype
 
 
 def as_array(tensor: torch.Tensor) -> Array:

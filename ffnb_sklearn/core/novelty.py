@@ -25,7 +25,10 @@ __all__ = ["InverseCovariance", "InverseTotal", "RelativeDistances", "fit_relati
 
 @dataclass(frozen=True)
 class InverseCovariance:
-    r"""An inverse covariance :math:`\mathrm{diag}(a) + s V^\top V`, with s = 1 or -1."""
+    r"""An inverse covariance :math:`\mathrm{diag}(a) + s V^\top V`, with s = 1 or -1.
+
+    With s = 1, a is zero.
+    """
 
     diagonal: Array
     rows: Array
@@ -35,7 +38,8 @@ class InverseCovariance:
     def from_covariance(cls, covariance: DiagonalPlusGram) -> "InverseCovariance":
         """Return the inverse of a covariance."""
         diagonal, rows, sign = covariance.inverse_parts()
-        return cls(as_array(diagonal), as_array(rows), sign)
+        # Rows in the column order of a solver would be copied in each prediction.
+        return cls(as_array(diagonal), np.ascontiguousarray(as_array(rows)), sign)
 
     def lengths(self, x: Rows) -> torch.Tensor:
         """Return the squared lengths of rows of shape (n, d)."""
@@ -43,6 +47,8 @@ class InverseCovariance:
         rows = as_tensor(self.rows, device=x.device)
         responses = x @ rows.T
         explained = responses.square_().sum(1)
+        if self.sign > 0.0:
+            return explained
         if isinstance(x, torch.Tensor):
             lengths = x.square() @ diagonal
         else:
@@ -209,8 +215,9 @@ class RelativeDistances:
             return distances.clamp_min_(0.0)
         # Distances from the centre would lose the digits of classes that are small beside them.
         centre = as_tensor(self.distances.centre, device=x.device)
-        means = as_tensor(self.means, device=x.device) - centre
-        deviations = x - means[nearest]
+        means = as_tensor(self.means, device=x.device)
+        centred_means = means[nearest] - centre
+        deviations = x - centred_means
         distances = self.shared.lengths(deviations) - squares_of_nearest
         return distances.clamp_min_(0.0)
 

@@ -25,19 +25,21 @@ from .sparse import SparseInputs, SparseRows
 _T = TypeVar("_T")
 
 
-@plain_torch
 def solve_once(model: Model, device: torch.device) -> Solution:
-    """Return the classifier that the moments imply, solved at the first call.
-
-    The first of concurrent calls solves the classifier, and the other calls wait.
-    """
+    """Return the classifier that the moments imply, solved at the first call."""
     if model.solution is None:
-        # A thread that holds the lock does not exist in a forked process.
-        with model.cache.setdefault(("lock", os.getpid()), RLock()):
-            if model.solution is None:
-                with few_threads(n_operations(model, model.feature_map.n_features)):
-                    model.cache["solution"] = _solve(model, device)
+        _solve_and_keep(model, device)
     return cast(Solution, model.solution)
+
+
+@plain_torch
+def _solve_and_keep(model: Model, device: torch.device) -> None:
+    """Solve the classifier; the first of concurrent calls solves it, and the other calls wait."""
+    # A thread that holds the lock does not exist in a forked process.
+    with model.cache.setdefault(("lock", os.getpid()), RLock()):
+        if model.solution is None:
+            with few_threads(n_operations(model, model.feature_map.n_features)):
+                model.cache["solution"] = _solve(model, device)
 
 
 def _solve(model: Model, device: torch.device) -> Solution:

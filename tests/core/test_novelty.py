@@ -9,8 +9,9 @@ import torch
 from numpy.testing import assert_allclose
 
 from ffnb_sklearn import IncrementalDiscriminantAnalysis
+from ffnb_sklearn.core.device import as_tensor
 from ffnb_sklearn.core.linalg import DiagonalPlusGram
-from ffnb_sklearn.core.novelty import InverseTotal
+from ffnb_sklearn.core.novelty import InverseCovariance, InverseTotal
 from tests.core.heads.test_gaussians import classes, stacked
 
 
@@ -31,6 +32,22 @@ def test_the_total_covariance_is_that_of_dense_matrices():
     assert_allclose(total.lengths(torch.as_tensor(x)).numpy(), lengths, rtol=1e-12)
     diagonal = np.array([1.0, 0.2, 3.0])
     assert_allclose(total.trace_with(diagonal), np.trace(expected @ np.diag(diagonal)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_rows", [3, 8])
+def test_an_inverse_covariance_is_dense_and_not_copied_in_predictions(n_rows):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((n_rows, 5))
+    diagonal = rng.uniform(0.5, 2.0, size=5)
+    covariance = DiagonalPlusGram(
+        torch.as_tensor(diagonal), torch.as_tensor(rows), name="a covariance"
+    )
+    inverse = InverseCovariance.from_covariance(covariance)
+    assert as_tensor(inverse.rows).data_ptr() == inverse.rows.ctypes.data
+    x = rng.standard_normal((4, 5))
+    expected = np.linalg.inv(np.diag(diagonal) + rows.T @ rows)
+    lengths = np.einsum("ij,jk,ik->i", x, expected, x)
+    assert_allclose(inverse.lengths(torch.as_tensor(x)).numpy(), lengths, rtol=1e-12)
 
 
 def exact_lengths(x, covariance, means, weights):

@@ -229,6 +229,10 @@ class GaussianDistances(Head):
             arrays, temperature=self.temperature, own_temperature=self.own_temperature
         )
 
+    def logits(self, scores: Array) -> Array:
+        """Return the scores, which are logits."""
+        return scores
+
     def logits_module(self) -> nn.Module:
         """Return the identity: the scores are logits."""
         return nn.Identity()
@@ -578,11 +582,26 @@ def _runs(lengths: Sequence[int]) -> Iterator[_Run]:
 
 def _class_sums(squares: torch.Tensor, lengths: list[int]) -> torch.Tensor:
     """Return the sums over the columns of each class."""
+    if squares.device.type == "cpu":
+        return _class_sums_on_cpu(squares, lengths)
     sums = []
     for run in _runs(lengths):
         columns = squares[:, run.rows].reshape(len(squares), run.n_classes, run.length)
         sums.append(columns.sum(2))
     return torch.cat(sums, 1)
+
+
+def _class_sums_on_cpu(squares: torch.Tensor, lengths: list[int]) -> torch.Tensor:
+    """Return the sums over the columns of each class, of any numbers of columns, in one call."""
+    n_columns = np.array(lengths)
+    has_columns = n_columns > 0
+    starts = np.cumsum(n_columns) - n_columns
+    sums = squares.new_zeros((len(squares), len(lengths)))
+    if has_columns.any():
+        # Classes without columns lie between no others, so a sum ends where the next one starts.
+        sums_of_classes = np.add.reduceat(squares.numpy(), starts[has_columns], axis=1)
+        sums.numpy()[:, has_columns] = sums_of_classes
+    return sums
 
 
 def _split(array: Array, lengths: Sequence[int]) -> list[Array]:

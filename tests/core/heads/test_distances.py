@@ -199,3 +199,11 @@ def test_cosines_tell_apart_classes_that_surround_others():
 
     # Frequencies of 0 tell norms apart by nothing.
     assert clf.score(X[1000:], y[1000:]) > 0.75
+
+
+@pytest.mark.parametrize("lengths", [[2, 3], [0, 2, 0, 0, 3, 0], [0, 0], []])
+def test_sums_of_classes_with_and_without_columns(lengths):
+    squares = torch.arange(4.0 * sum(lengths), dtype=torch.float64).reshape(4, sum(lengths))
+    parts = squares.split(lengths, 1) if lengths else []
+    expected = [part.sum(1).tolist() for part in parts]
+    assert distances._class_sums(squares, lengths).T.tolist() == expected
