@@ -1,9 +1,11 @@
 """A label for samples of unknown classes, around a classifier that learns class by class."""
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from copy import copy
+from functools import wraps
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Concatenate, ParamSpec, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,9 +33,15 @@ from ._base.copies import learn_in_draft
 from ._inputs.arrays import as_numpy, in_library_of, in_memory
 from ._inputs.labels import check_labels, check_targets, check_unknown_label
 from ._inputs.locks import exclusive
+from .classifiers import IncrementalDiscriminantAnalysis
 from .classifiers._base import BaseDiscriminantClassifier
 
 __all__ = ["OpenSetClassifier"]
+
+_P = ParamSpec("_P")
+
+# Second paragraph of the docstrings of methods that are passed on.
+_OF_ESTIMATOR = "This method of `estimator_` is described for `IncrementalDiscriminantAnalysis`."
 
 # Least share of which the logarithm is taken.
 _LEAST_SHARE = np.finfo(np.float64).tiny
@@ -48,6 +56,34 @@ def _estimator_has(method):
         return True
 
     return check
+
+
+def _passed_on(
+    method: Callable[Concatenate[Any, _P], Any], *, changes: bool = False
+) -> Callable[Concatenate[Any, _P], Any]:
+    """Make a method that calls the method of the same name of the estimator that learns.
+
+    It has the signature and the documentation of `method`, and exists if the wrapped estimator has
+    a method of this name. Where the estimator returns itself, it returns the classifier. It is
+    `exclusive` if it `changes` the estimator.
+    """
+    name = method.__name__
+
+    @wraps(method)
+    def call(classifier: Any, *args: _P.args, **kwargs: _P.kwargs) -> Any:
+        result = classifier._learned(name)(*args, **kwargs)
+        if result is classifier.estimator_:
+            return classifier
+        return result
+
+    call.__module__ = __name__
+    call.__qualname__ = f"OpenSetClassifier.{name}"
+    summary, _, description = inspect.cleandoc(method.__doc__ or "").partition("\n")
+    call.__doc__ = f"{summary}\n\n{_OF_ESTIMATOR}\n{description}"
+    if changes:
+        call = exclusive(call)
+    passed_on: Callable[Concatenate[Any, _P], Any] = available_if(_estimator_has(name))(call)
+    return passed_on
 
 
 class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -73,7 +109,7 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
     Attributes
     ----------
     estimator_ : estimator instance
-        The clone that learns. Its further methods, such as `forget_samples`, can be called on it.
+        The clone that learns. Its further methods, such as `transform`, can be called on it.
     unknown_label_ : label
         Label that unknown samples get.
     classes_ : ndarray of shape (n_classes,)
@@ -252,43 +288,12 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         path, _ = _path_and_learner(self.estimator)
         return {f"{path}sample_weight": sample_weight}
 
-    @available_if(_estimator_has("forget"))
-    @exclusive
-    def forget(self, classes: ArrayLike) -> Self:
-        """Forget classes, which are unknown from then on.
-
-        Parameters
-        ----------
-        classes : array-like of shape (n_classes,)
-            Labels to forget, as the estimator takes them.
-
-        Returns
-        -------
-        self : OpenSetClassifier
-            The classifier. It is unchanged if an error is raised.
-        """
-        self._learned("forget")(classes)
-        return self
-
-    @available_if(_estimator_has("decay"))
-    @exclusive
-    def decay(self, factor: float, classes: ArrayLike | None = None) -> Self:
-        """Let the samples learned so far count less.
-
-        Parameters
-        ----------
-        factor : float
-            Multiple of the weights of the samples, in (0, 1].
-        classes : array-like of shape (n_classes,), default=None
-            Labels whose samples count less, as the estimator takes them. None stands for all.
-
-        Returns
-        -------
-        self : OpenSetClassifier
-            The classifier. It is unchanged if an error is raised.
-        """
-        self._learned("decay")(factor, classes)
-        return self
+    forget = _passed_on(IncrementalDiscriminantAnalysis.forget, changes=True)
+    forget_samples = _passed_on(IncrementalDiscriminantAnalysis.forget_samples, changes=True)
+    decay = _passed_on(IncrementalDiscriminantAnalysis.decay, changes=True)
+    solve = _passed_on(IncrementalDiscriminantAnalysis.solve)
+    estimate_priors = _passed_on(IncrementalDiscriminantAnalysis.estimate_priors)
+    sample = _passed_on(IncrementalDiscriminantAnalysis.sample)
 
     @available_if(_estimator_has("rename"))
     @exclusive
@@ -311,34 +316,6 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
             new_labels = check_labels(list(mapping.values()), known, "the labels of mapping")
             self._check_unknown_label(new_labels, "mapping")
         self._learned("rename")(mapping)
-        return self
-
-    @available_if(_estimator_has("forget_samples"))
-    @exclusive
-    def forget_samples(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Forget samples, as if they had never been learned.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples that were learned, as the estimator takes them.
-        y : array-like of shape (n_samples,)
-            The labels under which they were learned.
-        sample_weight : array-like of shape (n_samples,), default=None
-            The weights with which they were learned. None stands for 1.
-
-        Returns
-        -------
-        self : OpenSetClassifier
-            The classifier. It is unchanged if an error is raised.
-
-        Warns
-        -----
-        UserWarning
-            The classes of these samples lose the scores of samples left out of learning.
-        """
-        samples = in_memory(X, "X")
-        self._learned("forget_samples")(samples, y, sample_weight)
         return self
 
     @available_if(_estimator_has("merge"))
@@ -374,35 +351,6 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         self._check_unknown_label(other_labels, "other.classes_")
         merge(other.estimator_)
         return self
-
-    @available_if(_estimator_has("solve"))
-    def solve(self) -> Self:
-        """Solve the classifier and its novelty scores now instead of at the first prediction.
-
-        Returns
-        -------
-        self : OpenSetClassifier
-            The classifier. The learned state does not change.
-        """
-        self._learned("solve")()
-        return self
-
-    @available_if(_estimator_has("estimate_priors"))
-    def estimate_priors(self, X: Any) -> dict[Any, float]:
-        """Estimate the shares of the classes learned among unlabelled samples.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples, as the estimator takes them. Samples of unknown classes count for the classes
-            that they resemble.
-
-        Returns
-        -------
-        dict
-            Share of each label learned, which the parameter `priors` of the estimator takes.
-        """
-        return self._learned("estimate_priors")(in_memory(X, "X"))
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return which metadata the estimator receives.

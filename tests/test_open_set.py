@@ -1,5 +1,6 @@
 """A label for unknown samples: judged by class, in streams and pipelines, with any labels."""
 
+import inspect
 import re
 import textwrap
 import warnings
@@ -49,6 +50,7 @@ from ffnb_sklearn import (
 from ffnb_sklearn._base.open_set import ScoreDistributions, left_out_scores
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.likeness import LeftOutLikeness
+from ffnb_sklearn.exceptions import ConcurrentLearningError
 from ffnb_sklearn.metrics import false_alarm_rate, unknown_recall
 from tests.recording_callback import Recorder, needs_callbacks
 from tests.separated_classes import CODES, NAMES, X, learned, of, unchanged
@@ -390,6 +392,45 @@ def test_samples_are_forgotten_and_models_merged(in_pipeline):
     shares = clf.estimate_priors(of(0))
     assert shares == clf.estimator_.estimate_priors(of(0))
     assert shares[0] > 0.9
+
+
+PASSED_ON = ["forget", "forget_samples", "decay", "solve", "estimate_priors", "sample"]
+
+
+@pytest.mark.parametrize("name", PASSED_ON)
+def test_methods_of_the_estimator_are_passed_on(name):
+    method = getattr(OpenSetClassifier, name)
+    original = getattr(IncrementalDiscriminantAnalysis, name)
+    assert inspect.signature(method) == inspect.signature(original)
+    assert method.__qualname__ == f"OpenSetClassifier.{name}"
+    summary, _, description = inspect.getdoc(original).partition("\n")
+    assert method.__doc__.startswith(f"{summary}\n\nThis method of `estimator_` is")
+    assert method.__doc__.endswith(description)
+    assert hasattr(open_set(), name)
+    # A pipeline of scikit-learn has none of them.
+    assert not hasattr(open_set(make_pipeline(Normalizer(), small())), name)
+    with pytest.raises(NotFittedError, match="This OpenSetClassifier instance is not fitted"):
+        getattr(open_set(), name)()
+
+
+def test_results_of_the_estimator_are_passed_on():
+    clf = learned(open_set(), [0, 1])
+    for samples, expected in zip(clf.sample(8), clf.estimator_.sample(8), strict=True):
+        assert_array_equal(samples, expected)
+    assert clf.decay(0.5, classes=[1]) is clf
+    assert_array_equal(clf.class_counts_, [20.0, 10.0])
+
+
+def test_classes_are_not_forgotten_while_others_are_learned():
+    clf = learned(open_set(), [0, 1])
+
+    def forget(rows):
+        clf.forget([0])
+        return rows
+
+    clf.set_params(estimator=make_continual_pipeline(FunctionTransformer(forget), small()))
+    with unchanged(clf), pytest.raises(ConcurrentLearningError, match="This OpenSetClassifier"):
+        clf.fit(X, CODES)
 
 
 def test_what_cannot_be_merged_is_refused():

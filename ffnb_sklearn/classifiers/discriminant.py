@@ -196,7 +196,7 @@ class IncrementalDiscriminantAnalysis(BaseDiscriminantClassifier):
 
         Returns
         -------
-        self : IncrementalDiscriminantAnalysis
+        self : object
             The estimator. It is unchanged if an error is raised.
         """
         state = self._learned_state()
@@ -228,7 +228,7 @@ class IncrementalDiscriminantAnalysis(BaseDiscriminantClassifier):
 
         Returns
         -------
-        self : IncrementalDiscriminantAnalysis
+        self : object
             The estimator. It is unchanged if an error is raised.
 
         Raises
