@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from functools import wraps
 from numbers import Real
-from typing import Any, ClassVar, Concatenate, ParamSpec, Self
+from typing import Any, ClassVar, Concatenate, Literal, ParamSpec, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from sklearn.utils._param_validation import (
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
+from torch import nn
 
 from ._base.callbacks import (
     CallbackSupportMixin,
@@ -423,6 +424,35 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         _, _, shares = self._judge(X)
         return in_library_of(X, shares)
 
+    @available_if(_estimator_has("to_torch"))
+    def to_torch(self, dtype: Literal["float32", "float64"] = "float32") -> nn.Module:
+        """Return the solved classifier as a module of torch, to be used without this package.
+
+        It does not change when the classifier does. A sample is unknown if its share is below
+        `rate`.
+
+        Parameters
+        ----------
+        dtype : {"float32", "float64"}, default="float32"
+            Type of the buffers, and of the samples that the module takes.
+
+        Returns
+        -------
+        torch.nn.Module
+            Maps samples to two tensors: scores, of shape (n_samples, n_labels), and the shares that
+            `score_samples` returns for the present `rate`, of shape (n_samples,). Its attributes
+            `classes_` and `probabilities` are those of `IncrementalDiscriminantAnalysis.to_torch`.
+
+        Raises
+        ------
+        ValueError
+            If `IncrementalDiscriminantAnalysis.to_torch` would raise, or `rate` is invalid.
+        """
+        check_is_fitted(self)
+        self._check_rate()
+        module: nn.Module = self.estimator_._open_set_module(self.rate, dtype)
+        return module
+
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy, for which labels that were not learned count as unknown.
 
@@ -452,9 +482,7 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
     def _judge(self, X):
         """Return the known classes, the most likely of them, and the result of `score_samples`."""
         check_is_fitted(self)
-        # The rate may have changed after learning.
-        rate = {"rate": self.rate}
-        validate_parameter_constraints(self._parameter_constraints, rate, type(self).__name__)
+        self._check_rate()
         features = in_memory(X, "X")
         learner = self.estimator_
         while isinstance(learner, Pipeline):
@@ -473,6 +501,11 @@ class OpenSetClassifier(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixi
         if is_background.any():
             p_values *= _foreground_probabilities(learner, state, is_background, features)
         return state.classes, labels, p_values
+
+    def _check_rate(self):
+        """Raise if the rate, which may have changed after learning, is invalid."""
+        rate = {"rate": self.rate}
+        validate_parameter_constraints(self._parameter_constraints, rate, type(self).__name__)
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -4,12 +4,20 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from scipy.special import stdtr
 from torch import nn
 
 from .._inputs.sparse import N_COLUMNS
 from ..core.device import place_arrays
+from ..core.heads.modules import sums_by_class
+from .open_set import ROUNDING
 
-__all__ = ["TorchHead", "torch_module"]
+__all__ = ["OpenSetTorchHead", "TorchHead", "open_set_module", "torch_module"]
+
+# Range and number of steps of the table of Student's t. Arguments reach 3e10, and the distribution
+# is wrong by less than 1e-4 of its value (tests/base/test_export.py).
+_MOST_ASINH = 25.0
+_N_STEPS = 2**14
 
 
 def torch_module(state, head, priors, dtype):
@@ -17,6 +25,21 @@ def torch_module(state, head, priors, dtype):
 
     Parameters are those of `TorchHead`; `dtype` is "float32" or "float64".
     """
+    _check_exportable(state, dtype)
+    return _in_dtype(TorchHead(state, head, priors), dtype)
+
+
+def open_set_module(state, head, priors, relative, rate, dtype):
+    """Return the solved classifier and its judgement of unknown samples as a module of torch.
+
+    Parameters are those of `OpenSetTorchHead`; `dtype` is "float32" or "float64".
+    """
+    _check_exportable(state, dtype)
+    return _in_dtype(OpenSetTorchHead(state, head, priors, relative, rate), dtype)
+
+
+def _check_exportable(state, dtype):
+    """Raise unless a state and a dtype have a module."""
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
     if state.projection is not None:
@@ -25,7 +48,11 @@ def torch_module(state, head, priors, dtype):
             f"samples of at most {N_COLUMNS} features; got sparse samples of "
             f"{state.n_features_in} features."
         )
-    module = TorchHead(state, head, priors).eval()
+
+
+def _in_dtype(module, dtype):
+    """Return a module of float64 numbers with buffers of a dtype."""
+    module = module.eval()
     if dtype == "float64":
         return module
     if not all(map(_fits_float32, module.buffers())):
@@ -92,6 +119,10 @@ class TorchHead(nn.Module):
 
     def forward(self, X):
         """Return the scores of samples, of shape (n_samples, n_labels)."""
+        return self._scores_of(self._features_of(X))
+
+    def _features_of(self, X):
+        """Return the features that the classifier uses."""
         if self._repair is not None:
             repair = self._repair.value()
             if repair.offset is not None:
@@ -99,9 +130,148 @@ class TorchHead(nn.Module):
             if repair.scale is not None:
                 X = X / repair.scale
         feature_map = self._features.value()
-        features = feature_map(X)[:, self._columns]
+        return feature_map(X)[:, self._columns]
+
+    def _scores_of(self, features):
+        """Return the scores of samples, given their features."""
         scores = self._scores(features)
         return scores[:, self._order]
+
+
+class OpenSetTorchHead(TorchHead):
+    """Scores of a solved classifier, and the shares that judge whether samples are unknown.
+
+    Parameters
+    ----------
+    state, head, priors
+        As in `TorchHead`.
+    relative : RelativeDistances
+        Distances of the novelty score.
+    rate : float
+        Share of new samples of each known class that may be unknown.
+
+    Attributes
+    ----------
+    classes_, probabilities
+        As in `TorchHead`.
+    """
+
+    def __init__(self, state, head, priors, relative, rate):
+        super().__init__(state, head, priors)
+        self._relative_distances = relative.module()
+        numbers = np.searchsorted(state.classes, self.classes_)
+        self._shares = _Shares(state.score_distributions, numbers, 1.0 / rate)
+        self._foreground = None
+        is_background = priors == 0.0
+        if is_background.any():
+            self._foreground = _Foreground(state, head, is_background)
+
+    def forward(self, X):
+        """Return scores, of shape (n_samples, n_labels), and shares, of shape (n_samples,)."""
+        features = self._features_of(X)
+        scores = self._scores_of(features)
+        probabilities = self.probabilities(scores)
+        log_shares = self._shares(self._relative_distances(features))
+        mean_logarithms = (probabilities * log_shares).sum(1)
+        shares = mean_logarithms.exp()
+        if self._foreground is not None:
+            shares = shares * self._foreground(features)
+        return scores, shares
+
+
+class _Foreground(nn.Module):
+    """Probability, for equal priors, that a sample is not of a background class."""
+
+    def __init__(self, state, head, is_background):
+        super().__init__()
+        n_classes = len(is_background)
+        self._scores = head.scores_module(np.full(n_classes, 1.0 / n_classes))
+        self._probabilities = _Probabilities(head.logits_module(), state.n_samples, n_classes)
+        columns = np.flatnonzero(is_background)
+        self.register_buffer("_background", torch.tensor(columns, device="cpu"))
+
+    def forward(self, features):
+        probabilities = self._probabilities(self._scores(features))
+        return 1.0 - probabilities[:, self._background].sum(1)
+
+
+class _Shares(nn.Module):
+    """Logarithms of `ScoreDistributions.shares_below` for some of the classes.
+
+    Neither torch nor ONNX has the distribution of Student's t. Its logarithm is interpolated in a
+    table over equal steps of asinh.
+    """
+
+    def __init__(self, distributions, numbers, prior_weight):
+        super().__init__()
+        samples = []
+        shares = []
+        for number in numbers:
+            members = slice(distributions.starts[number], distributions.starts[number + 1])
+            samples.append(distributions.samples[members])
+            shares.append(np.diff(distributions.cumulative_shares)[members])
+        lengths = [len(each) for each in samples]
+        n_samples = distributions.n_samples[numbers]
+        deviations = distributions.deviations[numbers]
+        log_student = np.zeros(_N_STEPS + 1)
+        if distributions.n_degrees:
+            points = np.sinh(np.linspace(-_MOST_ASINH, _MOST_ASINH, _N_STEPS + 1))
+            least = np.finfo(np.float64).tiny
+            log_student = np.log(np.maximum(stdtr(distributions.n_degrees, points), least))
+        else:
+            deviations = np.ones(len(numbers))
+        arrays = {
+            "_samples": np.concatenate(samples),
+            "_sample_shares": np.concatenate(shares),
+            "_class_of": np.repeat(np.arange(len(numbers)), lengths),
+            "_n_samples": n_samples,
+            "_means": distributions.means[numbers],
+            "_deviations": deviations,
+            "_log_student": log_student,
+            "_log_totals": np.log(n_samples + prior_weight),
+        }
+        for name, array in arrays.items():
+            self.register_buffer(name, torch.tensor(array, device="cpu"))
+        self._prior_weight = prior_weight
+        self._log_prior_weight = float(np.log(prior_weight))
+
+    def forward(self, relative_distances):
+        """Return the logarithms, of shape (n_samples, n_classes)."""
+        typicality = -relative_distances.clamp_min(ROUNDING).log()
+        deviations = (typicality - self._means) / self._deviations
+        log_prior = self._log_distribution(deviations)
+        own = torch.zeros_like(log_prior)
+        if self._samples.shape[0] > 0:
+            is_below = self._samples <= typicality
+            own = sums_by_class(own, is_below * self._sample_shares, self._class_of)
+        prior = self._prior_weight * log_prior.exp()
+        sums = self._n_samples * own + prior
+        # The prior alone may be less than the least number of single precision.
+        log_sums = torch.where(
+            own > 0.0,
+            sums.clamp_min(torch.finfo(sums.dtype).tiny).log(),
+            self._log_prior_weight + log_prior,
+        )
+        return log_sums - self._log_totals
+
+    def _log_distribution(self, x):
+        """Return the logarithm of the distribution of Student's t."""
+        modulus = x.abs()
+        # Runtimes of ONNX lack asinh.
+        asinh = torch.log(modulus + (modulus.square() + 1.0).sqrt())
+        asinh = torch.where(x < 0.0, -asinh, asinh)
+        steps_per_unit = _N_STEPS / (2.0 * _MOST_ASINH)
+        positions = (asinh + _MOST_ASINH) * steps_per_unit
+        # The newer exporter fails at `clamp` with both bounds.
+        positions = positions.clamp_min(0.0).clamp_max(float(_N_STEPS))
+        lower = positions.floor().clamp_max(_N_STEPS - 1.0)
+        # The share of a row that is not a number is none either, and no error.
+        lower = lower.nan_to_num(0.0)
+        numbers = lower.long()
+        fractions = positions - lower
+        at_lower = self._log_student[numbers]
+        at_upper = self._log_student[numbers + 1]
+        return at_lower + fractions * (at_upper - at_lower)
 
 
 class _Stored(nn.Module):

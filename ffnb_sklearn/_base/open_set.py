@@ -11,10 +11,10 @@ from scipy.special import stdtr
 
 from ..core.likeness import LeftOutLikeness
 
-__all__ = ["ScoreDistributions", "left_out_scores"]
+__all__ = ["ROUNDING", "ScoreDistributions", "left_out_scores"]
 
 # Least distance of which the logarithm is taken: the rounding of distances near 1.
-_ROUNDING = np.finfo(np.float64).eps
+ROUNDING = np.finfo(np.float64).eps
 
 
 def left_out_scores(state):
@@ -100,7 +100,7 @@ class ScoreDistributions:
             has_variance = n_samples > 1.0
             biases = 1.0 - 1.0 / n_samples[has_variance]
             variances = sums_by_class(shares * squares)[has_variance] / biases
-            within = max(variances.mean(), _ROUNDING)
+            within = max(variances.mean(), ROUNDING)
             own_means = own_means[has_samples]
             errors = within / n_samples[has_samples]
             between = 0.0
@@ -173,4 +173,4 @@ def _largest_by_class(values, starts):
 
 def _typicality(scores):
     """Return minus the logarithm of the relative distance, of which a score is the negative."""
-    return -np.log(np.maximum(-scores, _ROUNDING))
+    return -np.log(np.maximum(-scores, ROUNDING))

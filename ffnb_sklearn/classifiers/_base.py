@@ -444,6 +444,15 @@ class BaseDiscriminantClassifier(
         head = self._head(state)
         return export.torch_module(state, head, self._class_priors(state), dtype)
 
+    def _open_set_module(self, rate, dtype):
+        """Return `to_torch` with the shares of `OpenSetClassifier.score_samples` for a rate."""
+        state = self._learned_state()
+        present = present_state(self, state)
+        head = self._head(present)
+        relative = prediction.relative_distances(state.model, resolve_device(self.device))
+        priors = self._class_priors(present)
+        return export.open_set_module(present, head, priors, relative, rate, dtype)
+
     class_counts_ = learned_attribute(lambda state: state.class_counts)
     random_state_ = learned_attribute(lambda state: state.random_state)
     offset_ = learned_attribute(lambda state: state.repair and state.repair.offset)

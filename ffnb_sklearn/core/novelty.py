@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch import nn
 
 from .device import Array, as_array, as_tensor
 from .heads.distances import GaussianDistances, fit_distances
 from .heads.gaussians import ClassGaussians
 from .heads.interface import Head, Rows
 from .heads.judge import LEAST_SHARE
+from .heads.modules import RelativeScores
 from .linalg import DiagonalPlusGram
 
 __all__ = ["InverseCovariance", "InverseTotal", "RelativeDistances", "fit_relative_distances"]
@@ -56,6 +58,10 @@ class InverseCovariance:
             lengths = x.squares_times(diagonal)
         lengths.add_(explained, alpha=self.sign)
         return lengths.clamp_min_(0.0)
+
+    def parts_of_module(self) -> tuple[dict[str, Array], float]:
+        """Return the arrays that a module of the lengths holds, by name, and the sign."""
+        return {"roots": np.sqrt(self.diagonal), "rows": self.rows}, self.sign
 
     def trace_with(self, diagonal: Array) -> float:
         """Return the trace of the product with a diagonal matrix."""
@@ -220,6 +226,25 @@ class RelativeDistances:
         deviations = x - centred_means
         distances = self.shared.lengths(deviations) - squares_of_nearest
         return distances.clamp_min_(0.0)
+
+    def module(self) -> nn.Module:
+        """Return the module that maps features to minus the likeness, of shape (n_samples, 1)."""
+        arrays = {
+            **self.distances.arrays_of_module(),
+            "means": self.means - self.distances.centre,
+            "functions": self.total.functions,
+            "axes": self.total.axes,
+            "shrunk": self.total.shrunk,
+        }
+        return RelativeScores(
+            arrays,
+            temperature=self.distances.temperature,
+            own_temperature=self.distances.own_temperature,
+            shared=self.shared.parts_of_module(),
+            within=self.total.within.parts_of_module(),
+            mean_distance=self.mean_distance,
+            overlap=self.overlap,
+        )
 
     def update_classes(
         self,

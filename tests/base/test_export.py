@@ -3,6 +3,7 @@
 import io
 import pickle
 import warnings
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -10,11 +11,20 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from scipy.special import stdtr
 from sklearn.datasets import make_classification
 from torch import nn
 
-from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis
+from ffnb_sklearn import (
+    FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
+    OpenSetClassifier,
+    make_continual_pipeline,
+)
+from ffnb_sklearn._base.export import _Shares
+from ffnb_sklearn._base.open_set import ScoreDistributions
 from ffnb_sklearn.core.heads import HEADS
+from ffnb_sklearn.core.likeness import LeftOutLikeness
 
 # Six classes that overlap, far enough from zero and from each other in unit to be repaired.
 X, Y = make_classification(
@@ -134,17 +144,17 @@ EXPORTERS = {
 }
 
 
-def exported(head, example, exporter, path):
-    """Session of a runtime of ONNX for the scores and probabilities of a module."""
+def exported(module, example, exporter, path, outputs=("scores", "probabilities")):
+    """Session of a runtime of ONNX for a module with two results."""
     pytest.importorskip("onnxscript")
     runtime = pytest.importorskip("onnxruntime")
-    names = {"input_names": ["X"], "output_names": ["scores", "probabilities"]}
-    axes = {name: {0: "batch"} for name in ("X", "scores", "probabilities")}
+    names = {"input_names": ["X"], "output_names": list(outputs)}
+    axes = {name: {0: "batch"} for name in ("X", *outputs)}
+    options = {**names, **EXPORTERS[exporter], "dynamic_axes": axes}
     with warnings.catch_warnings():
         # The exporters use deprecated functions of torch, and the older one is deprecated itself.
         warnings.simplefilter("ignore")
-        both = Both(head).eval()
-        torch.onnx.export(both, (example,), path, **names, dynamic_axes=axes, **EXPORTERS[exporter])
+        torch.onnx.export(module.eval(), (example,), path, **options)
     return runtime.InferenceSession(path)
 
 
@@ -165,7 +175,7 @@ def test_onnx_runs_without_torch_from_an_example_of_one_row(head, exporter, dtyp
     assert len(model._state.model.features.shared.frequencies) > 0
     module = model.to_torch(dtype)
     example = torch.tensor(NEW[:1], dtype=getattr(torch, dtype))
-    session = exported(module, example, exporter, tmp_path / "head.onnx")
+    session = exported(Both(module), example, exporter, tmp_path / "head.onnx")
     # The newer exporter stores constants in single precision.
     tolerance = 1e-10 if (exporter, dtype) == ("older", "float64") else 1e-4
     for n_samples in (1, 7, 1000):
@@ -208,7 +218,7 @@ def test_onnx_has_labels_of_rows_of_any_unit(exporter, tmp_path):
     model = IncrementalDiscriminantAnalysis(random_state=0).fit(centred, NAMES)
     module = model.to_torch()
     example = torch.tensor(centred[:1], dtype=torch.float32)
-    session = exported(module, example, exporter, tmp_path / "head.onnx")
+    session = exported(Both(module), example, exporter, tmp_path / "head.onnx")
     for unit in (1e-26, 1e26):
         rows = (unit * centred).astype(np.float32)
         scores = session.run(None, {"X": rows})[0]
@@ -237,3 +247,134 @@ def test_what_cannot_be_a_module_is_refused_by_name():
     narrow = IncrementalDiscriminantAnalysis(random_state=0).fit(rows[:, :200], np.arange(40) % 2)
     scores = run(narrow.to_torch("float64"), rows[:, :200].toarray(), "float64")
     assert_array_equal(scores.argmax(1), narrow.predict(rows[:, :200]))
+
+
+# ---- with a label for unknown samples
+
+BACKGROUND = {name: float(name != "a") for name in "abcxyz"}
+UNKNOWN_CASES = [
+    *({"classifier": head} for head in HEADS),
+    {"priors": "empirical", "shared_band_size": 0},
+    {"priors": BACKGROUND},
+    {"shrinkage": 1.0, "shared_band_size": 400},
+    {"shrinkage": 0.0, "scale": True},
+    {"band_size": 1},
+]
+# Rows of known classes, of the classes that were left out, and far away.
+MIXED = np.concatenate([NEW[:2000], 3.0 * NEW[:100], 1e6 * NEW[:100]])
+
+
+def open_set(**parameters):
+    """Classifier that has learned four classes in two tasks, and a declared label."""
+    clf = OpenSetClassifier(learned(**parameters), rate=0.1)
+    for task in ([2, 3], [0, 1]):
+        now = np.isin(Y, task)
+        clf.partial_fit(X[now], NAMES[now], classes=["c", "u"])
+    return clf
+
+
+def run_open_set(module, samples, dtype):
+    with torch.inference_mode():
+        scores, shares = module(torch.tensor(samples, dtype=getattr(torch, dtype)))
+    return scores.double().numpy(), shares.double().numpy()
+
+
+@pytest.mark.filterwarnings("ignore:The parameter p:UserWarning")
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("parameters", UNKNOWN_CASES, ids=repr)
+def test_a_module_gives_the_labels_and_shares_of_an_open_set_classifier(parameters, dtype):
+    clf = open_set(**parameters)
+    module = clf.to_torch(dtype)
+    scores, shares = run_open_set(module, MIXED, dtype)
+    # A step of a distribution of single samples may round to either side.
+    expected = clf.score_samples(MIXED)
+    is_close = np.isclose(shares, expected, rtol=1e-3, atol=1e-5)
+    assert is_close.mean() >= (0.99 if dtype == "float32" else 1.0)
+    labels = np.where(shares < clf.rate, clf.unknown_label_, module.classes_[scores.argmax(1)])
+    predicted = clf.predict(MIXED)
+    assert (labels != predicted).sum() <= (2 if dtype == "float32" else 0)
+    assert 0.1 < np.mean(predicted == clf.unknown_label_) < 0.9
+    probabilities = module.probabilities(torch.tensor(scores)).numpy()
+    columns = np.isin(clf.classes_, module.classes_)
+    assert_allclose(probabilities, clf.predict_proba(MIXED)[:, columns], atol=20 * TOLERANCE[dtype])
+
+
+def test_a_module_without_left_out_scores_knows_all():
+    clf = OpenSetClassifier(learned(), rate=0.1).partial_fit(X[:1], NAMES[:1])
+    scores, shares = run_open_set(clf.to_torch(), MIXED, "float32")
+    assert scores.shape == (len(MIXED), 1)
+    assert_array_equal(shares, 1.0)
+
+
+def test_a_module_keeps_the_rate_of_its_export():
+    clf = open_set()
+    module = clf.to_torch("float64")
+    expected = clf.score_samples(MIXED)
+    clf.set_params(rate=0.5)
+    assert not np.allclose(clf.score_samples(MIXED), expected, atol=1e-3)
+    assert_allclose(run_open_set(module, MIXED, "float64")[1], expected, atol=1e-5)
+    with pytest.raises(ValueError, match="The 'rate' parameter of OpenSetClassifier must be"):
+        clf.set_params(rate=2.0).to_torch()
+    with pytest.raises(ValueError, match="dtype must be 'float32' or 'float64'; got 'half'"):
+        clf.set_params(rate=0.5).to_torch("half")
+
+
+def test_a_pipeline_has_no_module():
+    assert not hasattr(OpenSetClassifier(make_continual_pipeline(learned())), "to_torch")
+
+
+@pytest.mark.parametrize("n_degrees", [0.5, 3.0, 40.0, 1e4])
+def test_the_table_of_students_distribution(n_degrees):
+    left_out = LeftOutLikeness.of(-np.array([0.5, 0.7]), np.ones(2), np.ones(2))
+    distributions = ScoreDistributions.from_left_out([left_out, LeftOutLikeness()])
+    distributions = replace(distributions, n_degrees=n_degrees)
+    shares = _Shares(distributions, np.array([1]), 20.0)
+    x = np.linspace(-8.0, 8.0, 999)[:, None]
+    found = shares._log_distribution(torch.tensor(x)).exp().numpy()
+    assert_allclose(found, stdtr(n_degrees, x), rtol=1e-4, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("exporter", "dtype"), [("older", "float32"), ("older", "float64"), ("newer", "float32")]
+)
+def test_onnx_tells_unknown_samples(exporter, dtype, tmp_path):
+    clf = open_set(priors=BACKGROUND)
+    module = clf.to_torch(dtype)
+    example = torch.tensor(NEW[:1], dtype=getattr(torch, dtype))
+    outputs = ("scores", "shares")
+    session = exported(module, example, exporter, tmp_path / "head.onnx", outputs)
+    for n_samples in (1, 7, len(MIXED)):
+        rows = MIXED[:n_samples]
+        scores, shares = session.run(None, {"X": rows.astype(dtype)})
+        labels = np.where(shares < clf.rate, clf.unknown_label_, module.classes_[scores.argmax(1)])
+        assert (labels != clf.predict(rows)).sum() <= 2
+
+
+def test_an_open_set_classifier_is_exported_saved_and_loaded():
+    clf = open_set()
+    module = clf.to_torch()
+    rows = torch.tensor(MIXED, dtype=torch.float32)
+    batch = {0: torch.export.Dim("batch")}
+    program = torch.export.export(module, (rows[:3],), dynamic_shapes=(batch,))
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    _, shares = torch.export.load(file).module()(rows)
+    assert_allclose(shares.detach().numpy(), module(rows)[1].numpy(), atol=1e-6)
+    assert_array_equal(pickle.loads(pickle.dumps(module))(rows)[1], module(rows)[1])
+
+
+@pytest.mark.parametrize("unit", [1e-26, 1e26])
+def test_rows_of_any_unit_are_judged_in_single_precision(unit):
+    centred = X - X.mean(axis=0)
+    rows = (unit * centred[600:]).astype(np.float32)
+    clf = OpenSetClassifier(IncrementalDiscriminantAnalysis(random_state=0, shared_band_size=50))
+    clf.fit(unit * centred[:600], NAMES[:600])
+    _, shares = run_open_set(clf.to_torch(), rows, "float32")
+    is_close = np.isclose(shares, clf.score_samples(rows.astype(float)), rtol=1e-3, atol=1e-4)
+    assert is_close.mean() > 0.95
+    # Rows of another unit, and rows that are no numbers.
+    _, shares = run_open_set(clf.to_torch(), centred[:9], "float32")
+    assert_allclose(shares, clf.score_samples(centred[:9]), rtol=1e-2, atol=1e-3)
+    _, shares = run_open_set(clf.to_torch(), np.nan * centred[:9], "float32")
+    assert np.isnan(shares).all()

@@ -22,9 +22,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 
@@ -216,18 +217,25 @@ class GaussianDistances(Head):
         """Return the distances as a module; the adjustment for priors is a shift."""
         n_classes = len(self.planes)
         arrays = {
-            "centre": self.centre,
-            "planes": self.planes,
-            "offsets": self.offsets,
-            "rows": self.rows,
-            "shifts": self.shifts,
-            "class_of": np.repeat(np.arange(n_classes), self.lengths),
+            **self.arrays_of_module(),
             "columns": np.flatnonzero(priors),
             "shift": self.apply_priors(np.zeros((1, n_classes)), priors),
         }
         return DistanceScores(
             arrays, temperature=self.temperature, own_temperature=self.own_temperature
         )
+
+    def arrays_of_module(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays that modules of the distances hold, by name."""
+        n_classes = len(self.planes)
+        return {
+            "centre": self.centre,
+            "planes": self.planes,
+            "offsets": self.offsets,
+            "rows": self.rows,
+            "shifts": self.shifts,
+            "class_of": np.repeat(np.arange(n_classes), self.lengths),
+        }
 
     def logits(self, scores: Array) -> Array:
         """Return the scores, which are logits."""
