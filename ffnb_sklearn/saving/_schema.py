@@ -1,9 +1,9 @@
 """The names in a model file: this table is the written schema of the format.
 
 A class, a field, a parameter and a fitted attribute have the same name in files as in Python, but
-for those in `_RENAMED_CLASSES`, `RENAMED_FIELDS` and `PRIVATE`. If a name changes in Python, it gets
-an entry there and files stay the same: names in files never change within a format. CONTRIBUTING.md
-explains how to change the format.
+for those in `_RENAMED_CLASSES`, `RENAMED_FIELDS` and `PRIVATE`. A name that changes in Python
+gets an entry there, and files stay the same: names in files never change within a format.
+CONTRIBUTING.md explains how to change the format.
 
 `_codec` writes the values themselves; its docstring lists the other kinds of values.
 """
