@@ -74,6 +74,9 @@ class Program:
         self.codes = self.rng.integers(n_classes, size=n_samples)
         centres = 2.0 * self.rng.standard_normal((n_classes, n_columns))
         self.X = centres[self.codes] + self.rng.standard_normal((n_samples, n_columns))
+        if seed % 3 == 0:
+            # Nanoseconds since 1970 in a column that does not vary.
+            self.X = np.column_stack([self.X, np.full(n_samples, 1.7e18)])
         self.labels, self.types = LABELS[list(LABELS)[seed % len(LABELS)]]
         self.weights = draw_weights(n_samples, self.rng)
         self.in_effect = np.zeros(n_samples)
