@@ -21,7 +21,6 @@ FLOORS = [
     ["moments"],
     ["features", "likeness", "sparse", "transfer"],
     ["heads"],
-    ["selection"],
     ["solution"],
     ["novelty"],
     ["model"],
