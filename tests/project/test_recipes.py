@@ -1,4 +1,4 @@
-"""The scripts of the page "How do I use it with other libraries?", where their libraries are."""
+"""The scripts of the page "Other libraries", where their libraries are."""
 
 import re
 import textwrap
