@@ -13,7 +13,7 @@ from ffnb_sklearn._atomic import replaced_file
 from ffnb_sklearn.saving import _files
 from tests.saving.model_files import classifier
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the writers are forked")
