@@ -22,9 +22,9 @@ def test_killed_and_concurrent_writers_leave_the_old_file_or_the_new_one():
         sys.executable,
         "-m",
         "tests.campaigns.attack",
-        *("--kills", "10"),
+        *("--kills", "6"),
         *("--files", "0"),
-        *("--saves", "150"),
+        *("--saves", "60"),
     ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(

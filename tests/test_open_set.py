@@ -698,16 +698,16 @@ class Wrapped(ClassifierMixin, BaseEstimator):
 
 
 @pytest.mark.parametrize(
-    "wrap",
+    ("wrap", "unknown_label"),
     [
-        lambda model: model,
-        partial(make_continual_pipeline, Normalizer()),
-        lambda model: make_continual_pipeline(make_continual_pipeline(model)),
-        Wrapped,
+        (lambda model: model, "?"),
+        (lambda model: model, None),
+        (partial(make_continual_pipeline, Normalizer()), "?"),
+        (lambda model: make_continual_pipeline(make_continual_pipeline(model)), None),
+        (Wrapped, "?"),
     ],
 )
-@pytest.mark.parametrize("unknown_label", ["?", None])
-def test_a_sample_of_a_new_class_is_right_if_it_is_predicted_as_unknown(unknown_label, wrap):
+def test_a_sample_of_a_new_class_is_right_if_it_is_predicted_as_unknown(wrap, unknown_label):
     order = np.argsort(CODES, kind="stable")
     result = evaluate_prequential(
         wrap(open_set(unknown_label=unknown_label)), X[order], NAMES[CODES[order]], batch_size=10
@@ -798,12 +798,9 @@ EXPECTED_FAILURES = {
 
 
 @pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
-@pytest.mark.parametrize(
-    "estimator",
-    [small(), make_continual_pipeline(Normalizer(), small())],
-    ids=["alone", "pipeline"],
-)
-def test_check_estimator(estimator):
+def test_check_estimator_around_a_pipeline():
+    # tests/test_common.py has the estimator alone.
+    estimator = make_continual_pipeline(Normalizer(), small())
     results = estimator_checks.check_estimator(
         OpenSetClassifier(estimator),
         expected_failed_checks=EXPECTED_FAILURES,
