@@ -22,8 +22,8 @@ TESTS = [
     "tests/baselines/test_base.py",
     "tests/datasets/test_base.py",
     "tests/saving/test_golden.py",
-    "tests/skeletons/test_skeletons.py",
-    "tests/streams/test_streams.py",
+    "tests/skeletons/test_descriptor.py",
+    "tests/streams/test_evaluation.py",
     "tests/test_metrics.py",
     "tests/test_exactness.py",
 ]

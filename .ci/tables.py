@@ -18,8 +18,7 @@ TESTS = [
     "tests/inputs/test_tables.py",
     "tests/pipeline/test_pipeline.py",
     "tests/public_cases/test_frames.py",
-    "tests/public_cases/test_kinds_of_arrays.py",
-    "tests/public_cases/test_labels_and_weights.py",
+    "tests/public_cases/test_labels.py",
 ]
 
 

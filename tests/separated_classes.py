@@ -7,13 +7,36 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
+from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis
+
 N_FEATURES = 6
+N_SHARED = 10
 
 # Eight classes, twenty samples each.
 RNG = np.random.default_rng(0)
 CODES = np.repeat(np.arange(8), 20)
 X = 5.0 * RNG.standard_normal((8, N_FEATURES))[CODES] + RNG.standard_normal((160, N_FEATURES))
 NAMES = np.array(["m", "a rather long name", "z", "b", "", "zz top", "k", "Zoe"])
+
+
+def discriminant(**parameters):
+    """Return an IncrementalDiscriminantAnalysis with few shared neurons."""
+    return IncrementalDiscriminantAnalysis(
+        **{"shared_band_size": N_SHARED, "random_state": 0, **parameters}
+    )
+
+
+def ffnb(**parameters):
+    """Return an FFNBClassifier with bands of one neuron; `fit` learns one task."""
+    return FFNBClassifier().set_params(
+        **{
+            "band_size": 1,
+            "classes_per_task": None,
+            "shared_band_size": N_SHARED,
+            "random_state": 0,
+            **parameters,
+        }
+    )
 
 
 def learned(model, *tasks, y=CODES, **arguments):

@@ -72,7 +72,7 @@ def following(n_first, n_last, *, anew_each=25, **parameters):
 
 @pytest.mark.parametrize("parameters", [{}, {"shared_band_size": 0}, {"shrinkage": 0.3}], ids=repr)
 def test_labels_are_nearly_those_of_a_new_solution(parameters):
-    alike, right, right_anew = following(300, 600, refresh=0.1, **parameters)
+    alike, right, right_anew = following(300, 450, refresh=0.1, **parameters)
     assert alike > 0.97
     assert abs(right - right_anew) < 0.003
 

@@ -4,7 +4,6 @@ import io
 import pickle
 import warnings
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
@@ -162,10 +161,11 @@ def exported(module, example, exporter, path, outputs=("scores", "probabilities"
 @pytest.mark.parametrize(
     ("head", "exporter", "dtype"),
     [
-        *product(HEADS, ["older"], TOLERANCE),
+        ("gaussian", "older", "float64"),
         ("gaussian", "newer", "float32"),
+        ("ovo", "older", "float32"),
         ("ovo", "newer", "float64"),
-        ("ova", "newer", "float32"),
+        ("ova", "older", "float64"),
     ],
 )
 def test_onnx_runs_without_torch_from_an_example_of_one_row(head, exporter, dtype, tmp_path):

@@ -139,8 +139,11 @@ def test_every_parameter_has_a_rule_and_is_tested():
 # ---- the solution
 
 
-@pytest.mark.parametrize("convert", [np.asarray, csr_array], ids=["dense", "sparse"])
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize(
+    ("method", "convert"),
+    [("fit", csr_array), ("partial_fit", np.asarray)],
+    ids=["fit-sparse", "partial_fit-dense"],
+)
 @pytest.mark.parametrize(("make", "name", "others", "value"), changes(NEXT_PREDICTION))
 def test_a_parameter_of_the_solution_takes_effect_at_the_next_prediction(
     make, name, others, value, method, convert, tmp_path

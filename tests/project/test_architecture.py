@@ -1,4 +1,4 @@
-"""Imports point downwards only, also between the rooms of the core; linear algebra stays there."""
+"""Imports point downwards only; linear algebra stays in the core; each module has its tests."""
 
 import ast
 import re
@@ -10,6 +10,7 @@ import pytest
 import ffnb_sklearn
 
 PACKAGE = Path(ffnb_sklearn.__file__).parent
+TESTS = Path(__file__).parents[1]
 MODULES = sorted(PACKAGE.rglob("*.py"))
 CORE = [path for path in MODULES if path.is_relative_to(PACKAGE / "core")]
 OUTSIDE = [path for path in MODULES if path not in CORE]
@@ -139,6 +140,20 @@ def test_the_rooms_of_the_package_import_in_no_circle():
             f"These modules import one another: {error.args[1]}. Move what both need to a module "
             "below both."
         )
+
+
+# Modules without functions.
+WITHOUT_TEST = ["_version.py", "core/settings.py"]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=ids)
+def test_a_module_has_a_file_of_tests_of_its_name(path):
+    module = path.relative_to(PACKAGE)
+    if path.name == "__init__.py" or module.as_posix() in WITHOUT_TEST:
+        return
+    folders = [folder.removeprefix("_") for folder in module.parent.parts]
+    file = TESTS.joinpath(*folders, f"test_{path.name.removeprefix('_')}")
+    assert file.is_file(), f"The tests of ffnb_sklearn/{module} belong in {file}."
 
 
 def test_there_is_something_to_check():

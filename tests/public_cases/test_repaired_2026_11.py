@@ -1,6 +1,5 @@
 """Public cases about faults that were found in November 2026 and are repaired."""
 
-import io
 import pickle
 import sys
 from contextlib import suppress
@@ -17,7 +16,7 @@ from torch import nn
 
 from ffnb_sklearn import TorchFeatureExtractor, load, save
 from ffnb_sklearn.backbones import from_timm
-from tests.public_cases.flowers import NAMES, X, Y, heads, small
+from tests.public_cases.flowers import X, Y, heads, small
 
 # ---- sparse rows
 
@@ -29,11 +28,10 @@ def rows_with_an_index(index, convert=sparse.csr_array):
     return convert((rows.data, rows.indices, rows.indptr), shape=rows.shape)
 
 
-@heads
 @pytest.mark.parametrize("index", [4, 10**7, -1])
-def test_indices_outside_of_the_columns_are_refused(head, index):
+def test_indices_outside_of_the_columns_are_refused(index):
     """SciPy #8778, SciPy #9965, SciPy #21170."""
-    model = small(head).fit(X, Y)
+    model = small().fit(X, Y)
     before = model.predict_proba(X)
     for convert in (sparse.csr_array, sparse.csr_matrix):
         wrong = rows_with_an_index(index, convert)
@@ -54,34 +52,31 @@ def test_indices_outside_of_the_columns_are_refused(head, index):
 IDS = np.array([1234567890123456789, 1234567890123456790, 7])
 
 
-@heads
-def test_signed_and_unsigned_labels_stay_apart(head):
+def test_signed_and_unsigned_labels_stay_apart():
     """pandas #34356."""
-    expected = small(head).partial_fit(X, IDS[Y]).partial_fit(X + 1, IDS[Y])
+    expected = small().partial_fit(X, IDS[Y]).partial_fit(X + 1, IDS[Y])
     for later in (IDS.astype(np.uint64)[Y], IDS.astype(object)[Y]):
-        model = small(head).partial_fit(X, IDS[Y]).partial_fit(X + 1, later)
+        model = small().partial_fit(X, IDS[Y]).partial_fit(X + 1, later)
         assert_array_equal(model.classes_, np.sort(IDS), strict=True)
         assert_array_equal(model.predict(X), expected.predict(X))
     # A column with gaps elsewhere holds the small label as 7.0.
-    model = small(head).partial_fit(X, IDS[Y]).partial_fit(X[Y == 2], np.full(50, 7.0))
+    model = small().partial_fit(X, IDS[Y]).partial_fit(X[Y == 2], np.full(50, 7.0))
     assert_array_equal(model.classes_, np.sort(IDS), strict=True)
 
 
-@heads
 @pytest.mark.parametrize("labels", [[2**63 - 1, 2**63 - 2, 5], [-1, np.uint64(2**62 + 1), 2**62]])
-def test_large_labels_of_a_list_are_exact(head, labels):
+def test_large_labels_of_a_list_are_exact(labels):
     """NumPy #18557."""
     own = [labels[k] for k in Y]
-    model = small(head).fit(X, own)
+    model = small().fit(X, own)
     assert model.classes_.tolist() == sorted(map(int, labels))
     assert (model.predict(X) == np.array(list(map(int, own)))).mean() > 0.85
 
 
-@heads
 @pytest.mark.parametrize("labels", [[2**63 - 1, 2**63, 2**63 + 1], [2**63, 2**63 + 1, -1]])
-def test_labels_that_no_signed_integer_holds_are_refused(head, labels):
+def test_labels_that_no_signed_integer_holds_are_refused(labels):
     """NumPy #16287."""
-    model = small(head)
+    model = small()
     with pytest.raises(ValueError, match="y must hold integers of int64"):
         model.fit(X, [labels[k] for k in Y])
     assert not hasattr(model, "classes_")
@@ -134,19 +129,6 @@ def test_a_row_without_its_second_dimension_is_told_how_to_be_reshaped():
     for call in (lambda: model.partial_fit(X[0], [0]), lambda: model.predict(X[0])):
         with pytest.raises(ValueError, match="Reshape your data"):
             call()
-
-
-# ---- frames of Arrow
-
-
-@heads
-def test_tables_of_arrow_have_names_of_features(head):
-    """XGBoost #8910, scikit-learn #25896."""
-    arrow = pytest.importorskip("pyarrow")
-    table = arrow.table({name: X[:, place] for place, name in enumerate("abcd")})
-    model = small(head).fit(table, NAMES)
-    assert model.feature_names_in_.tolist() == list("abcd")
-    assert_array_equal(model.predict_proba(table), small(head).fit(X, NAMES).predict_proba(X))
 
 
 # ---- networks
@@ -233,30 +215,3 @@ def test_a_network_of_timm_that_squashes_images_sees_all_of_them(monkeypatch):
     other[:, :4] = 255
     features = from_timm("squashed").fit([image]).transform([image, other])
     assert np.abs(features[0] - features[1]).max() > 1e-3
-
-
-@heads
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
-def test_a_module_exported_from_a_single_row_takes_any_number_of_rows(head):
-    """PyTorch #149065, PyTorch #157621."""
-    pytest.importorskip("onnxscript")
-    runtime = pytest.importorskip("onnxruntime")
-    model, file = small(head).fit(X, NAMES), io.BytesIO()
-    module = model.to_torch()
-    row = torch.tensor(X[:1], dtype=torch.float32)
-    axes = {"X": {0: "n_samples"}, "scores": {0: "n_samples"}}
-    torch.onnx.export(
-        module,
-        (row,),
-        file,
-        dynamo=False,
-        input_names=["X"],
-        output_names=["scores"],
-        dynamic_axes=axes,
-    )
-    session = runtime.InferenceSession(file.getvalue(), providers=["CPUExecutionProvider"])
-    for n_samples in (1, 2, 150):
-        scores = session.run(None, {"X": X[:n_samples].astype(np.float32)})[0]
-        assert_allclose(scores, model.decision_function(X[:n_samples]), rtol=0.02, atol=0.02)

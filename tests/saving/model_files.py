@@ -8,6 +8,7 @@ import zipfile
 from importlib.util import find_spec
 
 import numpy as np
+import pytest
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
@@ -20,6 +21,7 @@ from ffnb_sklearn import (
     load,
     save,
 )
+from ffnb_sklearn.exceptions import ModelFileError
 from ffnb_sklearn.saving._container import Budget, read_container, write_container
 from tests.separated_classes import CODES, NAMES, X, learned
 
@@ -156,3 +158,11 @@ def with_text(change):
         return file.getvalue()
 
     return changed
+
+
+def check_refused(content, path):
+    """Check that bytes raise the documented error, with a short message."""
+    with pytest.raises(ModelFileError) as caught:
+        load_bytes(content, path)
+    assert len(str(caught.value)) < 700
+    assert str(path) in str(caught.value)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.linear_model import SGDClassifier
 from sklearn.metrics import accuracy_score
@@ -17,38 +17,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from ffnb_sklearn import IncrementalDiscriminantAnalysis, metrics
 from ffnb_sklearn.pipeline import make_continual_pipeline
 from ffnb_sklearn.streams import class_incremental_tasks, evaluate_stream
-
-
-class NearestMean(ClassifierMixin, BaseEstimator):
-    """Nearest class mean that takes new labels at any call."""
-
-    def __init__(self, picky=None):
-        self.picky = picky
-
-    def fit(self, X, y):
-        return self.partial_fit(X, y)
-
-    def partial_fit(self, X, y):
-        self.means_ = getattr(self, "means_", {})
-        self.seen_ = [*getattr(self, "seen_", []), type(X)]
-        X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=float)
-        self.means_.update({label: X[y == label].mean(axis=0) for label in np.unique(y)})
-        self.classes_ = np.array(sorted(self.means_))
-        return self
-
-    def predict(self, X):
-        X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=float)
-        means = np.stack([self.means_[label] for label in self.classes_])
-        distances = ((X[:, None] - means) ** 2).sum(axis=2)
-        return self.classes_[distances.argmin(axis=1)]
-
-
-class DeclaringNearestMean(NearestMean):
-    """The same, with an optional declaration that it writes down."""
-
-    def partial_fit(self, X, y, classes=None):
-        self.declared_ = [*getattr(self, "declared_", []), classes]
-        return super().partial_fit(X, y)
+from tests.streams.nearest_mean import NearestMean
 
 
 @pytest.fixture
@@ -141,23 +110,6 @@ def test_properties_are_the_metrics(blobs):
     assert result.forgetting == metrics.forgetting(matrix)
 
 
-def test_times_and_sizes(blobs):
-    result = evaluate_stream(NearestMean(), *blobs)
-
-    for values in (result.fit_seconds, result.state_bytes):
-        assert values.shape == (5,)
-        assert (values > 0).all()
-    assert (np.diff(result.state_bytes) > 0).all()
-    assert result.state_bytes[-1] == len(pickle.dumps(result.estimator, protocol=5))
-
-
-def test_an_estimator_that_cannot_be_pickled_has_no_size(blobs):
-    result = evaluate_stream(NearestMean(picky=lambda: None), *blobs)
-
-    assert np.isnan(result.state_bytes).all()
-    assert result.final_accuracy > 0.5
-
-
 def test_the_estimator_given_stays_as_it_was(blobs):
     X, y, *_ = blobs
     estimator = NearestMean().partial_fit(X + 100.0, y)
@@ -229,67 +181,6 @@ def test_scikit_learn_estimators(digits):
         assert result.final_accuracy == final
 
 
-def test_classes_are_declared_only_where_they_must_be(blobs):
-    result = evaluate_stream(DeclaringNearestMean(), *blobs)
-    assert result.estimator.declared_ == [None] * 5
-
-
-def test_classes_are_declared_where_the_argument_has_no_default(blobs):
-    class Demanding(NearestMean):
-        def partial_fit(self, X, y, classes):
-            return super().partial_fit(X, y)
-
-    X, y, X_test, y_test = blobs
-    result = evaluate_stream(Demanding(), *blobs, classes_per_task=5)
-
-    assert result.final_accuracy == NearestMean().partial_fit(X, y).score(X_test, y_test)
-
-
-def test_other_errors_are_passed_on_at_once(blobs):
-    calls = []
-
-    class Failing(DeclaringNearestMean):
-        def partial_fit(self, X, y, classes=None):
-            calls.append(classes)
-            raise ValueError("X contains NaN")
-
-    with pytest.raises(ValueError, match="X contains NaN"):
-        evaluate_stream(Failing(), *blobs)
-    assert calls == [None]
-
-
-class FirstClasses(NearestMean):
-    """Learns later only the labels that the first call brought or declared."""
-
-    def partial_fit(self, X, y, classes=None):
-        self.known_ = getattr(self, "known_", set(y) if classes is None else set(classes))
-        if not set(y) <= self.known_:
-            raise KeyError("a label is new")
-        return super().partial_fit(X, y)
-
-
-def test_estimators_that_fix_their_classes_are_told_to_declare_them(blobs):
-    with pytest.raises(KeyError) as caught:
-        evaluate_stream(FirstClasses(), *blobs)
-    (note,) = caught.value.__notes__
-    assert "declare_classes=True" in note
-    assert "task 2 of 5" in note
-    result = evaluate_stream(FirstClasses(), *blobs, declare_classes=True)
-    expected = evaluate_stream(NearestMean(), *blobs)
-    np.testing.assert_array_equal(result.accuracy_matrix, expected.accuracy_matrix)
-
-
-def test_no_note_on_classes_where_they_were_declared(blobs):
-    class Failing(FirstClasses):
-        def partial_fit(self, X, y, classes=None):
-            super().partial_fit(X, y, classes)
-            self.known_ = set()
-
-    with pytest.raises(KeyError) as caught:
-        evaluate_stream(Failing(), *blobs, declare_classes=True)
-    assert not hasattr(caught.value, "__notes__")
-
-
 @pytest.mark.parametrize("class_order", ["sorted", [4, 3, 2, 1, 0]])
 def test_a_random_state_without_effect_warns(blobs, class_order):
     arguments = {"class_order": class_order, "random_state": 1993}
@@ -314,15 +205,6 @@ def test_a_refused_split_leaves_the_generator_of_the_class_order(blobs):
     )
     assert as_lists(first.task_classes) == as_lists(repeated.task_classes)
     assert as_lists(first.task_classes) != as_lists(again.task_classes)
-
-
-def test_classes_are_not_declared_to_an_estimator_that_does_not_take_them(blobs):
-    class Refusing(NearestMean):
-        def partial_fit(self, X, y):
-            raise ValueError("too few classes")
-
-    with pytest.raises(ValueError, match="too few classes"):
-        evaluate_stream(Refusing(), *blobs)
 
 
 def test_future_tasks(blobs):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from enum import Enum, IntEnum
 from functools import partial
 from inspect import signature
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -26,7 +26,6 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 from torch import nn
-from typing_extensions import TypeAliasType
 
 from ffnb_sklearn import (
     ContinualPipeline,
@@ -43,7 +42,6 @@ from ffnb_sklearn.backbones import ConvNet, FlipCrop, Jitter, MirrorShift
 from ffnb_sklearn.core.bands.settings import Descent
 from ffnb_sklearn.exceptions import ModelFileError
 from ffnb_sklearn.saving import _files
-from ffnb_sklearn.saving._codec import fits
 from ffnb_sklearn.saving._container import write_container
 from tests.saving.model_files import classifier, discriminant, saved, scores
 from tests.separated_classes import CODES, NAMES, X, learned
@@ -550,16 +548,6 @@ def test_missing_file_is_no_damage(tmp_path):
         load(tmp_path / "model.ffnb")
     with pytest.raises(FileNotFoundError):
         save(classifier(), tmp_path / "missing" / "model.ffnb")
-
-
-def test_fields_may_be_annotated_with_a_named_alias():
-    # `NDArray` is one since NumPy 2.5.
-    number = TypeVar("number", bound=np.generic)
-    array = np.ndarray[tuple[Any, ...], np.dtype[number]]
-    alias = TypeAliasType("alias", array, type_params=(number,))[np.float64]
-    assert fits(np.zeros(2), alias)
-    assert not fits(np.zeros(2, dtype=int), alias)
-    assert not fits(np.array([np.nan]), alias)
 
 
 @pytest.mark.parametrize("function", [save, load])

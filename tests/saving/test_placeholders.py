@@ -78,7 +78,7 @@ CASES = {
     "IterativeImputer": ({"estimator": regressor(), "max_iter": 1}, LABELS),
     "MultiOutputClassifier": ({"estimator": discriminant()}, PAIRS),
     "MultiOutputRegressor": ({"estimator": regressor()}, X[:, :2]),
-    "OneVsOneClassifier": ({"estimator": discriminant()}, CODES),
+    "OneVsOneClassifier": ({"estimator": discriminant()}, CODES % 3),
     "OneVsRestClassifier": ({"estimator": discriminant()}, CODES),
     "OutputCodeClassifier": ({"estimator": discriminant(), "random_state": 0}, CODES),
     "Pipeline": ({"steps": [("a", scaler()), ("b", discriminant())]}, CODES),
@@ -95,7 +95,10 @@ CASES = {
         {"estimator": discriminant()},
         np.where(np.arange(len(LABELS)) % 3, LABELS, -1),
     ),
-    "SequentialFeatureSelector": ({"estimator": discriminant(), "cv": 2}, LABELS),
+    "SequentialFeatureSelector": (
+        {"estimator": discriminant(), "n_features_to_select": 1, "cv": 2},
+        LABELS,
+    ),
     "StackingClassifier": (
         {"estimators": [("a", discriminant())], "final_estimator": discriminant(), "cv": 2},
         LABELS,

@@ -446,12 +446,12 @@ ROWS = {"one-hot": one_hot, "pixels": pixels, "collinear": collinear, "far": far
 @pytest.mark.parametrize("size", [1, 7])
 @pytest.mark.parametrize("kind", ROWS)
 def test_samples_are_subtracted_down_to_nothing_and_learned_again(kind, size):
-    X = ROWS[kind](60)
+    X = ROWS[kind](40)
     scales = np.sqrt(np.diag(exact_scatter(X)))
     scales[scales == 0.0] = 1.0
-    order = np.random.default_rng(1).permutation(60)
+    order = np.random.default_rng(1).permutation(40)
     found = moments(X)
-    for first in range(0, 60, size):
+    for first in range(0, 40, size):
         gone, left = order[first : first + size], order[first + size :]
         found = subtract(found, moments(X[gone]), device=CPU)
         if not len(left):
@@ -465,17 +465,17 @@ def test_samples_are_subtracted_down_to_nothing_and_learned_again(kind, size):
 
 @pytest.mark.parametrize("kind", ROWS)
 def test_a_window_slides_over_many_samples(kind):
-    X = ROWS[kind](230)
+    X = ROWS[kind](130)
     found = moments(X[:30])
-    for start in range(200):
+    for start in range(100):
         found = merge([found, moments(X[[start + 30]])], device=CPU)
         found = subtract(found, moments(X[[start]]), device=CPU)
-    expected = exact_scatter(X[200:])
+    expected = exact_scatter(X[100:])
     scales = np.sqrt(np.diag(exact_scatter(X)))
     scales[scales == 0.0] = 1.0
     assert np.abs((found.scatter() - expected) / np.outer(scales, scales)).max() < 1e-11
     # A column that became zero is zero, with its mean.
-    dead = ~X[200:].any(axis=0)
+    dead = ~X[100:].any(axis=0)
     assert not found.mean[dead].any()
 
 

@@ -8,51 +8,21 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.exceptions import NotFittedError
 
 from ffnb_sklearn import (
     FFNBClassifier,
-    IncrementalDiscriminantAnalysis,
     NaiveIncrementalClassifier,
 )
 from ffnb_sklearn.distributed import partial_fit_shards
+from tests.distributed.small_shards import CODES, WEIGHTS, X, assert_same, estimator, shards
 from tests.separated_classes import unchanged
-
-RNG = np.random.default_rng(0)
-CODES = RNG.permutation(np.repeat(np.arange(6), 30))
-X = 2.0 * RNG.standard_normal((6, 7))[CODES] + RNG.standard_normal((180, 7))
-WEIGHTS = RNG.integers(0, 4, 180) * 0.7
 
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """Run graphs in the calling thread; test_distributed_cluster.py has the processes."""
+    """Run graphs in the calling thread; test_partial_fit_cluster.py has the processes."""
     with dask.config.set(scheduler="synchronous"):
         yield
-
-
-def estimator(**parameters):
-    settings = {"shared_band_size": 10, "random_state": 0, **parameters}
-    return IncrementalDiscriminantAnalysis(**settings)
-
-
-def shards(*arrays, n_shards=5):
-    """List of delayed tuples of every n-th row of some arrays."""
-    pieces = [tuple(one[start::n_shards] for one in arrays) for start in range(n_shards)]
-    return [dask.delayed(piece, pure=False, traverse=False) for piece in pieces]
-
-
-def assert_same(model, alone):
-    scores = alone.decision_function(X)
-    size = np.abs(scores[np.isfinite(scores)]).max()
-    assert_allclose(model.decision_function(X), scores, rtol=0, atol=1e-7 * size)
-    assert_array_equal(model.classes_, alone.classes_)
-    assert [task.tolist() for task in model.task_classes_] == [
-        task.tolist() for task in alone.task_classes_
-    ]
-    for name in ("n_tasks_", "n_parameters_", "n_features_in_"):
-        assert getattr(model, name) == getattr(alone, name)
 
 
 # ---- the result
@@ -133,32 +103,6 @@ def test_without_a_seed():
     assert_same(model, estimator(random_state=np.random.RandomState(3)).partial_fit(X, CODES))
 
 
-def test_each_shard_is_made_once_per_pass():
-    made = []
-    make = dask.delayed(lambda n: made.append(n) or (X[n::4], CODES[n::4]), pure=False)
-    # The scaling of the columns of a first task needs one more pass. The first shard is held from
-    # the moment that it has told how wide the inputs are.
-    for scale, expected in ((False, [0, 1, 2, 3]), (True, [0, 1, 1, 2, 2, 3, 3])):
-        made.clear()
-        partial_fit_shards(estimator(scale=scale), [make(n) for n in range(4)])
-        assert sorted(made) == expected
-
-
-def test_only_few_numbers_reach_the_caller(monkeypatch):
-    from ffnb_sklearn.distributed import _partial_fit as module
-
-    gathered = []
-    map_reduce = module.map_reduce
-
-    def recorded_map_reduce(job, shards):
-        gathered.append(map_reduce(job, shards))
-        return gathered[-1]
-
-    monkeypatch.setattr(module, "map_reduce", recorded_map_reduce)
-    partial_fit_shards(estimator(rank=2, scale=False), shards(X, CODES))
-    assert {moments.factor.shape for moments in gathered[-1].model.moments} == {(2, 7 + 10)}
-
-
 def test_rank_auto_is_that_of_one_machine(monkeypatch):
     monkeypatch.setattr("ffnb_sklearn.core.moments._AUTO_AXES", 5)
     of = partial(estimator, rank="auto")
@@ -196,44 +140,6 @@ def test_names_of_the_features():
         partial_fit_shards(estimator(), pieces)
 
 
-def changed(array, value):
-    array = np.array(array)
-    array[-1] = value
-    return array
-
-
-BAD = {
-    "another kind": ((X, CODES.astype(str)), "y must hold labels of the kind seen before"),
-    "NaN": ((changed(X, np.nan), CODES), "Input X contains NaN"),
-    "too large": ((changed(X, 1e80), CODES), "X must have magnitudes of at most"),
-    "another width": (
-        (X[:, :6], CODES),
-        "X has 6 features, but IncrementalDiscriminantAnalysis is expecting 7",
-    ),
-    "continuous labels": ((X, CODES + 0.5), "Unknown label type: continuous"),
-    "another length": ((X, CODES[:-1]), "inconsistent numbers of samples"),
-    "negative weight": (
-        (X, CODES, changed(WEIGHTS, -1.0)),
-        "Negative values in .*`sample_weight`",
-    ),
-    "no labels": ((X, None), "requires y to be passed, but the target y is None"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_a_bad_shard_is_the_error_of_one_machine_and_changes_nothing(name):
-    bad, message = BAD[name]
-    model = estimator().partial_fit(X[CODES < 2], CODES[CODES < 2])
-    fresh = estimator()
-    parameters = vars(fresh).copy()
-    for one in (model, fresh):
-        with unchanged(model, X), pytest.raises(ValueError, match=message):
-            partial_fit_shards(one, [*shards(X, CODES), dask.delayed(bad, traverse=False)])
-    assert vars(fresh) == parameters
-    with pytest.raises(NotFittedError):
-        fresh.predict(X)
-
-
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 def test_a_failure_at_the_end_changes_nothing(monkeypatch, error):
     def failing(*_, **__):
@@ -243,37 +149,6 @@ def test_a_failure_at_the_end_changes_nothing(monkeypatch, error):
     monkeypatch.setattr("ffnb_sklearn.core.revision.merge_classes", failing)
     with unchanged(model, X), pytest.raises(error):
         partial_fit_shards(model, shards(X, CODES))
-
-
-def test_shards_without_weight_or_samples():
-    nothing, empty = np.zeros(180), (X[:0], CODES[:0])
-    pieces = [dask.delayed(empty), *shards(X, CODES), *shards(X, CODES % 7, nothing)]
-    assert_same(partial_fit_shards(estimator(), pieces), estimator().partial_fit(X, CODES))
-    # Labels of weight 0 are declared, wherever their shards stand.
-    unused = shards(X, CODES + 3, nothing)
-    for pieces in ([*unused, *shards(X, CODES)], [*shards(X, CODES), *unused]):
-        for scale in (False, True):
-            model = partial_fit_shards(estimator(scale=scale), pieces)
-            assert_array_equal(model.classes_, range(9))
-            assert_same(model, estimator(scale=scale).partial_fit(X, CODES, classes=range(3, 9)))
-    # They are checked as in partial_fit.
-    with pytest.raises(ValueError, match="y must hold labels of the kind seen before"):
-        partial_fit_shards(estimator(), [*shards(X, CODES), *shards(X, CODES.astype(str), nothing)])
-    for one in (estimator(), estimator().partial_fit(X, CODES)):
-        for pieces in (shards(X, CODES, nothing), [dask.delayed(empty)] * 2):
-            with pytest.raises(ValueError, match="X must hold at least one sample, and sample_wei"):
-                partial_fit_shards(one, pieces)
-
-
-def test_one_weight_for_a_shard():
-    pieces = [dask.delayed((X[half], CODES[half], 2.0)) for half in (slice(90), slice(90, None))]
-    alone = estimator().partial_fit(X, CODES, sample_weight=2.0)
-    assert_same(partial_fit_shards(estimator(), pieces), alone)
-
-
-def test_declared_labels_are_of_the_same_kind():
-    with pytest.raises(ValueError, match="classes must hold labels of the kind seen before"):
-        partial_fit_shards(estimator(), shards(X, CODES), classes=["a"])
 
 
 # ---- arguments

@@ -13,7 +13,7 @@ from ffnb_sklearn._atomic import replaced_file
 from ffnb_sklearn.saving import _files
 from tests.saving.model_files import classifier
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the writers are forked")
@@ -22,9 +22,9 @@ def test_killed_and_concurrent_writers_leave_the_old_file_or_the_new_one():
         sys.executable,
         "-m",
         "tests.campaigns.attack",
-        *("--kills", "10"),
+        *("--kills", "6"),
         *("--files", "0"),
-        *("--saves", "150"),
+        *("--saves", "60"),
     ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
