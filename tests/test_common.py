@@ -71,7 +71,7 @@ INSTANCES = {
     "discriminant": (IncrementalDiscriminantAnalysis(), 83 + 6),
     "FFNB": (FFNBClassifier(), 83 + 6),
     "as published": (FFNBClassifier.as_published(bands__max_epochs=2, **SMALL), 83 + 6),
-    "two layers": (FFNBClassifier(n_layers=2, p=(0.5, 1), **ONE_BAND, **SMALL), 83 + 6),
+    "two layers": (FFNBClassifier(n_layers=2, **ONE_BAND, **SMALL), 83 + 6),
     "one-vs-all": (
         IncrementalDiscriminantAnalysis(classifier="ova", rank=None, **SMALL),
         83 + 6,
