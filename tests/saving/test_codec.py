@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 from typing_extensions import TypeAliasType
 
+from ffnb_sklearn.exceptions import ModelFileError
 from ffnb_sklearn.saving._codec import fits
 from tests.saving.model_files import (
     ESTIMATORS,
     check_refused,
     closed,
+    load_bytes,
     opened,
     places,
     saved,
@@ -102,4 +104,5 @@ def test_fields_may_be_annotated_with_a_named_alias():
 @pytest.mark.parametrize("kind", ["strings", "tuple", "dict"])
 def test_a_string_is_no_list(kind, tmp_path):
     forged = {"format": 1, "estimator": {kind: "a" * 100}}
-    check_refused(forged, [], tmp_path / "model.ffnb", "must be a list")
+    with pytest.raises(ModelFileError, match="must be a list"):
+        load_bytes(closed(forged, []), tmp_path / "model.ffnb")
