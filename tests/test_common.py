@@ -78,7 +78,10 @@ INSTANCES = {
     ),
     "bands only": (FFNBClassifier(skip_connection=False, shared_band_size=0, **ONE_BAND), 83 + 6),
     "class covariances": (IncrementalDiscriminantAnalysis(shrinkage=0, **SMALL), 83 + 6),
-    "fine-tuned": (FFNBClassifier(bands=Bands(max_epochs=1), **ONE_BAND, **SMALL), 83 + 6),
+    "fine-tuned, exact moments": (
+        FFNBClassifier(band_size=1, rank=None, p=(0.5,), bands=Bands(max_epochs=1), **SMALL),
+        83 + 6,
+    ),
     "batch norm": (FFNBClassifier(bands=Bands(batch_norm=True), **ONE_BAND, **SMALL), 83 + 6),
     "naive": (NaiveIncrementalClassifier(max_epochs=10), 75),
     "nearest class mean": (NearestClassMean(), 55),
