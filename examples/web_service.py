@@ -96,7 +96,7 @@ class Service:
         if not self._places.acquire(blocking=False):
             raise BusyError("too many changes wait; send this one again later")
         try:
-            # One after the other: two at a time would each replace the other's classifier.
+            # Two changes at a time would each replace the classifier of the other.
             with self._lock:
                 return self._change(learn, erase)
         finally:

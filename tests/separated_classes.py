@@ -7,7 +7,11 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
-from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis
+from ffnb_sklearn import (
+    FFNBClassifier,
+    IncrementalDiscriminantAnalysis,
+    NaiveIncrementalClassifier,
+)
 
 N_FEATURES = 6
 N_SHARED = 10
@@ -24,6 +28,11 @@ def discriminant(**parameters):
     return IncrementalDiscriminantAnalysis(
         **{"shared_band_size": N_SHARED, "random_state": 0, **parameters}
     )
+
+
+def naive(**parameters):
+    """Return a naive baseline of few epochs."""
+    return NaiveIncrementalClassifier(**{"max_epochs": 30, "random_state": 0, **parameters})
 
 
 def ffnb(**parameters):

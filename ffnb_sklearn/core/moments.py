@@ -26,8 +26,8 @@ from .linalg import (
     random_directions,
 )
 
-# Most principal axes of rank "auto", which bound the size of a model: on real features 64 axes lose
-# 0.1 to 0.2 points.
+# Most principal axes of rank "auto", which bound the size of a model. On held-out rows of CIFAR-100
+# 64 axes lose 0.3 points.
 _AUTO_AXES = 96
 
 # Columns per row of a factor up to which it is computed exactly; subspace iteration saves no time

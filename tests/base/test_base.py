@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.preprocessing import Normalizer
 
 from ffnb_sklearn import (
-    NaiveIncrementalClassifier,
     OpenSetClassifier,
     make_continual_pipeline,
 )
@@ -22,14 +21,10 @@ from tests.separated_classes import (
     discriminant,
     ffnb,
     learned,
+    naive,
     of,
     unchanged,
 )
-
-
-def naive(**parameters):
-    return NaiveIncrementalClassifier(**{"max_epochs": 30, "random_state": 0, **parameters})
-
 
 of_all = pytest.mark.parametrize("make", [ffnb, discriminant, naive])
 of_both = pytest.mark.parametrize("make", [ffnb, discriminant])

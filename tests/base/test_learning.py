@@ -7,7 +7,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn import (
-    NaiveIncrementalClassifier,
     class_incremental_tasks,
 )
 from ffnb_sklearn.core.bands import complete_moments
@@ -19,14 +18,10 @@ from tests.separated_classes import (
     failing,
     ffnb,
     learned,
+    naive,
     of,
     unchanged,
 )
-
-
-def naive(**parameters):
-    return NaiveIncrementalClassifier(**{"max_epochs": 30, "random_state": 0, **parameters})
-
 
 of_both = pytest.mark.parametrize("make", [ffnb, discriminant])
 of_streams = pytest.mark.parametrize("make", [ffnb, naive])
