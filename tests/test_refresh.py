@@ -115,11 +115,9 @@ def test_a_class_that_follows_has_the_distances_of_its_moments():
     everything = model._state.model.classifier_moments(range(10))
     whole = prediction.follow(
         model._state.model.solution,
-        model._state.model.features,
-        model._state.model.columns,
+        model._state.model.space,
         everything,
         range(10),
-        model._state.model.settings,
         device=prediction.torch.device("cpu"),
     ).classifier
     for name in ("planes", "offsets", "rows", "shifts"):
@@ -200,7 +198,7 @@ def test_densities_of_normal_classes_follow():
     X = np.einsum("ni,nij->nj", rng.standard_normal((1000, 8)), mixing[labels]) + means[labels]
     model = classifier(refresh=0.1).partial_fit(X[:950], labels[:950])
     model.predict(X[:1])
-    assert model._state.model.solution.choice.temperature is not None
+    assert model._state.model.solution.choice.candidate == "densities"
     model.partial_fit(X[950:], labels[950:])
     anew = solved_anew(model)
     assert np.mean(model.predict(X) == anew.predict(X)) > 0.97

@@ -17,11 +17,10 @@ from .likeness import LeftOutLikeness
 from .moments import (
     ClassMoments,
     keep_axes,
-    most_axes,
 )
 from .novelty import RelativeDistances
 from .settings import Settings
-from .solution import Solution, n_classifier_weights
+from .solution import FeatureSpace, Solution, n_classifier_weights
 
 
 class Samples(Protocol):
@@ -159,6 +158,11 @@ class Model:
         return self.feature_map.columns(self.settings.skip_connection)
 
     @property
+    def space(self) -> FeatureSpace:
+        """Features in which the classifier is solved."""
+        return FeatureSpace(self.features, self.columns, self.settings)
+
+    @property
     def solution(self) -> Solution | None:
         """The solved classifier; None before `prediction.solve_once`."""
         return self.cache.get("solution")
@@ -197,11 +201,10 @@ class Model:
 
         They have no spare axes.
         """
-        count = most_axes(self.settings.rank)
         moments = []
         for number in numbers:
             complete = self.complete_moments(number)
-            moments.append(keep_axes(complete, count))
+            moments.append(keep_axes(complete, self.settings.rank))
         return tuple(moments)
 
     def replace_left_out(self, left_out: tuple[LeftOutLikeness, ...]) -> "Model":

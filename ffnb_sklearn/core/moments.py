@@ -418,8 +418,9 @@ def check_size(moments: Sequence[ClassMoments]) -> None:
         )
 
 
-def keep_axes(moments: ClassMoments, count: int | None) -> ClassMoments:
+def keep_axes(moments: ClassMoments, rank: int | Literal["auto"] | None) -> ClassMoments:
     """Return moments with the first axes alone; the residual gets the energies of the others."""
+    count = most_axes(rank)
     if count is None or moments.rank <= count:
         return moments
     factor = moments.factor

@@ -15,9 +15,8 @@ import torch
 from torch import nn
 
 from .device import Array, as_array, as_tensor
-from .heads.choice import LEAST_SHARE
-from .heads.distances import GaussianDistances, fit_distances
-from .heads.gaussians import ClassGaussians
+from .gaussians import LEAST_SHARE, ClassGaussians
+from .heads.distances import GaussianDistances, fit_distances, solve_means
 from .heads.interface import Head, Rows
 from .heads.modules import RelativeScores
 from .linalg import DiagonalPlusGram
@@ -447,24 +446,21 @@ def fit_relative_distances(
     `keeps_base` allows to solve single classes again.
     """
     classes = gaussians
+    solved_means = solve_means(classes, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon)
+    shared = solved_means.base
+    shrinkage = solved_means.share
     if covariance == "identity":
         gaussians = gaussians.replace_by_identity()
-        shrinkage = 0.0
     ridge = gaussians.ridge(epsilon)
-    shared = gaussians.shared_covariance(shrinkage, epsilon)
     pooled = shared
     if shrinkage < 1.0:
         pooled = gaussians.shared_covariance(1.0, epsilon)
     total = InverseTotal.from_gaussians(gaussians, pooled)
     if distances is None:
+        temperature = solved_means.temperature(classes, epsilon)
         # The distances overwrite the rows.
         distances = fit_distances(
-            classes,
-            covariance=covariance,
-            shrinkage=shrinkage,
-            epsilon=epsilon,
-            keeps_base=keeps_base,
-            base=shared,
+            classes, solved_means, temperature, covariance=covariance, keeps_base=keeps_base
         )
     mean_distance = max(len(ridge) - total.trace_with(as_array(ridge)), 1.0)
     between = total.between_classes()

@@ -14,11 +14,11 @@ import torch
 
 from .device import Array, as_tensor, few_threads, place_arrays, plain_torch
 from .heads.distances import GaussianDistances
-from .heads.interface import Choice, Rows
+from .heads.interface import Rows
 from .model import Earlier, Model, Samples
 from .moments import ClassMoments
 from .novelty import RelativeDistances, fit_relative_distances
-from .solution import Solution, follow, solve, stack_classes, stack_each_class, weigh_features
+from .solution import Solution, follow, solve
 from .sparse import SparseInputs, SparseRows
 
 _T = TypeVar("_T")
@@ -43,27 +43,27 @@ def _solve_and_keep(model: Model, device: torch.device) -> None:
 
 def _solve(model: Model, device: torch.device) -> Solution:
     """Solve the classifier, by an earlier choice if the model keeps it."""
+    space = model.space
+    seed = model.seed
     all_numbers = range(len(model.moments))
     if not model.chosen_from:
-        return _solve_anew(model, model.classifier_moments(all_numbers), device)
+        return solve(space, model.classifier_moments(all_numbers), device=device, seed=seed)
     if model.earlier is None:
-        earlier_solution = _solve_anew(model, model.moments_of_choice(), device)
+        earlier_solution = solve(space, model.moments_of_choice(), device=device, seed=seed)
     else:
         earlier_solution = model.earlier.solution
     changed = _changed_classes(model, model.earlier)
     solution = follow(
         earlier_solution,
-        model.features,
-        model.columns,
+        space,
         model.classifier_moments(changed),
         changed,
-        model.settings,
         device=device,
     )
     if solution is not None:
         return solution
     moments = model.classifier_moments(all_numbers)
-    return _solve_anew(model, moments, device, earlier_solution.choice)
+    return solve(space, moments, device=device, choice=earlier_solution.choice)
 
 
 def _changed_classes(model: Model, earlier: Earlier | None) -> list[int]:
@@ -77,24 +77,6 @@ def _changed_classes(model: Model, earlier: Earlier | None) -> list[int]:
         pairs = zip(earlier.moments, model.moments, strict=True)
         is_changed = [moments is not present for moments, present in pairs]
     return [number for number, changed in enumerate(is_changed) if changed]
-
-
-def _solve_anew(
-    model: Model,
-    moments: tuple[ClassMoments, ...],
-    device: torch.device,
-    choice: Choice | None = None,
-) -> Solution:
-    """Solve the classifier for some moments of all classes, with a choice if one is given."""
-    return solve(
-        model.features,
-        model.columns,
-        moments,
-        model.settings,
-        device=device,
-        seed=model.seed,
-        choice=choice,
-    )
 
 
 @plain_torch
@@ -184,7 +166,7 @@ def _solve_relative_distances(model: Model, device: torch.device) -> RelativeDis
     earlier = model.earlier
     if earlier is None or earlier.relative is None:
         moments = model.moments_of_choice()
-        earlier_solution = _solve_anew(model, moments, device, solution.choice)
+        earlier_solution = solve(model.space, moments, device=device, choice=solution.choice)
         relative = _relative_distances_anew(model, moments, earlier_solution, device)
         earlier = None
     else:
@@ -193,13 +175,8 @@ def _solve_relative_distances(model: Model, device: torch.device) -> RelativeDis
     changed = _changed_classes(model, earlier)
     if not changed:
         return relative
-    classes = stack_each_class(
-        solution.choice,
-        model.features,
-        model.columns,
-        model.classifier_moments(changed),
-        model.settings,
-        device=device,
+    classes = model.space.stack_each(
+        model.classifier_moments(changed), solution.choice, device=device
     )
     followed = None
     if relative.distances is earlier_solution.classifier:
@@ -222,12 +199,10 @@ def _relative_distances_anew(
     head, choice = solution
     distances = None
     # Classes that are Gaussian in the inputs have log-determinants.
-    if isinstance(head, GaussianDistances) and choice.temperature is None:
+    if isinstance(head, GaussianDistances) and choice.candidate != "densities":
         distances = head
-    gaussians = stack_classes(
-        model.features, model.columns, moments, settings, device=device, seed=model.seed
-    )
-    gaussians = weigh_features(gaussians, model.features, settings, choice)
+    gaussians = model.space.stack(moments, device=device, seed=model.seed)
+    gaussians = model.space.weigh(gaussians, choice)
     return fit_relative_distances(
         gaussians,
         distances,

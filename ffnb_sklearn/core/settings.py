@@ -1,7 +1,7 @@
-"""The parameters that every estimator has, in the form of the core."""
+"""The parameters that every estimator has, in the form of the core, and the chosen values."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -26,3 +26,27 @@ class Settings:
     covariance: str = "class"
     units: str = "relative"
     half_bias: bool = True
+
+
+class Choice(NamedTuple):
+    """Values that a head is solved with.
+
+    Attributes
+    ----------
+    input_energy : float or None
+        Energy of the inputs as a multiple of the shared band's, or None if both have no penalties.
+    shrinkage : float
+        rho.
+    epsilon : float
+        Ridge relative to the mean variance within classes.
+    candidate : {"given", "pooled", "densities"}
+        The winner, or "given" if nothing was open. With "densities" the inputs count alone.
+    temperature : float
+        Divisor of scores that makes them logits, of least left-out cross-entropy.
+    """
+
+    input_energy: float | None
+    shrinkage: float
+    epsilon: float
+    candidate: Literal["given", "pooled", "densities"] = "given"
+    temperature: float = 1.0

@@ -7,24 +7,21 @@ from typing import NamedTuple
 
 import torch
 
+from .choice.choose import choose
 from .features import Blocks, FixedFeatures, Index
+from .gaussians import ClassGaussians
 from .heads import HEADS, Head
-from .heads.choice import choose
-from .heads.gaussians import ClassGaussians
-from .heads.interface import Choice
 from .linalg import SUM_ROUNDING
 from .moments import ClassMoments, most_axes
-from .settings import Settings
+from .settings import Choice, Settings
 
 __all__ = [
+    "FeatureSpace",
     "Solution",
     "apply_choice",
     "follow",
     "n_classifier_weights",
     "solve",
-    "stack_classes",
-    "stack_each_class",
-    "weigh_features",
 ]
 
 
@@ -35,11 +32,62 @@ class Solution(NamedTuple):
     choice: Choice
 
 
+class FeatureSpace(NamedTuple):
+    """Features in which the classifier is solved.
+
+    Attributes
+    ----------
+    features : FixedFeatures
+        Features that no task changes.
+    columns : ndarray of shape (d,)
+        Numbers of the features, fixed and trained, that the classifier sees.
+    settings : Settings
+        Parameters of the classifier.
+    """
+
+    features: FixedFeatures
+    columns: Index
+    settings: Settings
+
+    @property
+    def blocks(self) -> Blocks:
+        """Numbers of inputs and of shared neurons that the classifier sees."""
+        return self.features.blocks(self.settings.skip_connection)
+
+    def stack(
+        self, moments: Sequence[ClassMoments], *, device: torch.device, seed: int = 0
+    ) -> ClassGaussians:
+        """Stack the moments of classes."""
+        blocks = self.blocks
+        shared = slice(blocks.n_inputs, blocks.n_fixed)
+        return ClassGaussians.from_moments(
+            moments, self.columns, device=device, seed=seed, shared=shared
+        )
+
+    def stack_each(
+        self, moments: Sequence[ClassMoments], choice: Choice, *, device: torch.device
+    ) -> list[ClassGaussians]:
+        """Return each class by itself in the features that count by a choice.
+
+        The solution of a class then does not depend on which other classes are solved with it.
+        """
+        classes = []
+        for each in moments:
+            stacked = self.stack([each], device=device)
+            if choice.candidate == "densities":
+                stacked = stacked.first_features(self.blocks.n_inputs)
+            classes.append(stacked)
+        return classes
+
+    def weigh(self, gaussians: ClassGaussians, choice: Choice) -> ClassGaussians:
+        """Return stacked classes with the penalties of a choice, and with the unit of the ridge."""
+        gaussians = apply_choice(gaussians, self.blocks, choice)
+        return replace(gaussians, absolute_ridge=self.settings.units == "absolute")
+
+
 def solve(
-    features: FixedFeatures,
-    columns: Index,
+    space: FeatureSpace,
     moments: Sequence[ClassMoments],
-    settings: Settings,
     *,
     device: torch.device,
     seed: int = 0,
@@ -47,28 +95,38 @@ def solve(
 ) -> Solution:
     """Solve the classifier from the moments of all classes, at least one, over all features.
 
-    `features` are those that no task changes, and `columns` those that the classifier sees.
     `seed` belongs to the draws by which the choice is judged; a given `choice` is kept. Raise a
     `NotPositiveDefiniteError` if a covariance cannot be factored, and warn with an
     `IllConditionedWarning` if the diagonal of one had to be raised.
     """
+    settings = space.settings
     head_class = HEADS[settings.classifier]
-    gaussians = stack_classes(features, columns, moments, settings, device=device, seed=seed)
+    gaussians = space.stack(moments, device=device, seed=seed)
+    is_open = choice is None
     if choice is None:
-        blocks = features.blocks(settings.skip_connection)
-        choice = choose(gaussians, blocks, settings, features.shared, head_class)
-    gaussians = weigh_features(gaussians, features, settings, choice)
-    head = head_class.from_gaussians(gaussians, choice, settings)
+        choice = choose(
+            gaussians,
+            space.blocks,
+            settings,
+            space.features.shared,
+            keeps_own=head_class.keeps_own,
+            fixed_ridge=head_class.fixed_ridge,
+        )
+    gaussians = space.weigh(gaussians, choice)
+    solved_means = head_class.solve_means(gaussians, choice, settings)
+    # Gaussian densities have chosen their temperature already.
+    if is_open and solved_means is not None and choice.candidate != "densities":
+        temperature = solved_means.temperature(gaussians, choice.epsilon)
+        choice = choice._replace(temperature=temperature)
+    head = head_class.from_gaussians(gaussians, solved_means, choice, settings)
     return Solution(head, choice)
 
 
 def follow(
     solution: Solution,
-    features: FixedFeatures,
-    columns: Index,
+    space: FeatureSpace,
     moments: Sequence[ClassMoments],
     numbers: Sequence[int],
-    settings: Settings,
     *,
     device: torch.device,
 ) -> Solution | None:
@@ -79,58 +137,11 @@ def follow(
     """
     if not numbers:
         return solution
-    classes = stack_each_class(solution.choice, features, columns, moments, settings, device=device)
+    classes = space.stack_each(moments, solution.choice, device=device)
     head = solution.classifier.update_classes(classes, numbers)
     if head is None:
         return None
     return solution._replace(classifier=head)
-
-
-def stack_each_class(
-    choice: Choice,
-    features: FixedFeatures,
-    columns: Index,
-    moments: Sequence[ClassMoments],
-    settings: Settings,
-    *,
-    device: torch.device,
-) -> list[ClassGaussians]:
-    """Return each class by itself in the features that count by a choice.
-
-    The solution of a class then does not depend on which other classes are solved with it.
-    """
-    classes = []
-    for each in moments:
-        stacked = stack_classes(features, columns, [each], settings, device=device)
-        if choice.candidate == "densities":
-            blocks = features.blocks(settings.skip_connection)
-            stacked = stacked.first_features(blocks.n_inputs)
-        classes.append(stacked)
-    return classes
-
-
-def stack_classes(
-    features: FixedFeatures,
-    columns: Index,
-    moments: Sequence[ClassMoments],
-    settings: Settings,
-    *,
-    device: torch.device,
-    seed: int = 0,
-) -> ClassGaussians:
-    """Stack the moments of classes in the features that the classifier sees."""
-    blocks = features.blocks(settings.skip_connection)
-    shared = slice(blocks.n_inputs, blocks.n_fixed)
-    return ClassGaussians.from_moments(moments, columns, device=device, seed=seed, shared=shared)
-
-
-def weigh_features(
-    gaussians: ClassGaussians, features: FixedFeatures, settings: Settings, choice: Choice
-) -> ClassGaussians:
-    """Return stacked classes with the penalties of a choice, and with the unit of the ridge."""
-    blocks = features.blocks(settings.skip_connection)
-    gaussians = apply_choice(gaussians, blocks, choice)
-    return replace(gaussians, absolute_ridge=settings.units == "absolute")
 
 
 def apply_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> ClassGaussians:

@@ -12,7 +12,7 @@ from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core.device import as_tensor
 from ffnb_sklearn.core.linalg import DiagonalPlusGram
 from ffnb_sklearn.core.novelty import InverseCovariance, InverseTotal
-from tests.core.heads.test_gaussians import classes, stacked
+from tests.core.test_gaussians import classes, stacked
 
 
 def test_the_total_covariance_is_that_of_dense_matrices():

@@ -8,7 +8,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core import prediction
-from ffnb_sklearn.core.heads.gaussians import ClassGaussians
+from ffnb_sklearn.core.gaussians import ClassGaussians
 from ffnb_sklearn.core.heads.pairs import PairwiseFisher
 from ffnb_sklearn.core.heads.ridge import OneVsAllRidge
 from ffnb_sklearn.core.linalg import IllConditionedWarning, NotPositiveDefiniteError
@@ -25,7 +25,7 @@ KINDS = {
 def solved(model, moments=None, **changes):
     moments = moments_of_all(model) if moments is None else moments
     settings = replace(model.settings, **changes)
-    return solve(model.features, model.columns, moments, settings, device=CPU).classifier
+    return solve(replace(model, settings=settings).space, moments, device=CPU).classifier
 
 
 @pytest.mark.parametrize(("changes", "kind"), KINDS.values(), ids=KINDS)
@@ -51,7 +51,7 @@ def test_an_absolute_ridge_of_a_class_is_half_of_that_of_a_pair(head):
     # Exact moments without a skip connection: the features all weigh the same.
     model = learnt([task(0, 1), task(2, 3)], skip_connection=False, band_size=0)
     gaussians = ClassGaussians.from_moments(model.moments, model.columns, device=CPU)
-    variance = gaussians.pooled_variance()
+    variance = gaussians.pooled_variance
 
     absolute = solved(model, classifier=head, units="absolute", epsilon=0.6)
     relative = solved(model, classifier=head, epsilon=0.3 / float(variance))
@@ -114,7 +114,7 @@ def test_draws_follow_the_seed(head):
 
     def solution(seed, choice=None):
         how = {"device": CPU, "seed": seed, "choice": choice}
-        return solve(model.features, model.columns, model.moments, model.settings, **how)
+        return solve(model.space, model.moments, **how)
 
     first, again, other = solution(0), solution(0), solution(1)
     assert first.choice == again.choice
@@ -135,10 +135,10 @@ def test_the_temperature_of_an_absolute_ridge_is_that_of_the_same_relative_one(
 ):
     model = left_open(skip_connection=skip, shrinkage=shrinkage, classifier=head)
     settings = replace(model.settings, epsilon=1.0)
-    choice = solve(model.features, model.columns, model.moments, settings, device=CPU).choice
+    choice = solve(replace(model, settings=settings).space, model.moments, device=CPU).choice
     gaussians = ClassGaussians.from_moments(model.moments, model.columns, device=CPU)
     blocks = model.features.blocks(skip)
-    variance = float(apply_choice(gaussians, blocks, choice).pooled_variance())
+    variance = float(apply_choice(gaussians, blocks, choice).pooled_variance)
 
     absolute = solved(model, units="absolute", epsilon=0.6)
     relative = solved(model, epsilon=0.3 / variance)

@@ -21,6 +21,8 @@ FLOORS = [
     ["settings", "device", "linalg"],
     ["moments"],
     ["features", "likeness", "sparse", "transfer"],
+    ["gaussians"],
+    ["choice"],
     ["heads"],
     ["solution"],
     ["novelty"],

@@ -1,6 +1,6 @@
 """The heads: distances to Gaussians, pairs of classes, ridge regression.
 
-Each is solved from `ffnb_sklearn.core.heads.gaussians.ClassGaussians`, and offers what
+Each is solved from `ffnb_sklearn.core.gaussians.ClassGaussians`, and offers what
 `ffnb_sklearn.core.heads.interface.Head` lists.
 """
 

@@ -47,15 +47,15 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from ..choice.discriminant import SolvedMeans
 from ..device import Array, as_array, as_tensor
+from ..gaussians import LEAST_SHARE, ClassGaussians
 from ..linalg import DiagonalPlusGram, cholesky
-from ..settings import Settings
-from .choice import LEAST_SHARE, LeftOutSamples
-from .gaussians import ClassGaussians
-from .interface import NUMBERS_TOGETHER, Choice, Head, Rows
+from ..settings import Choice, Settings
+from .interface import NUMBERS_TOGETHER, Head, Rows
 from .modules import DistanceScores
 
-__all__ = ["GaussianDistances", "SingleWeights", "fit_distances", "is_exact"]
+__all__ = ["GaussianDistances", "SingleWeights", "fit_distances", "is_exact", "solve_means"]
 
 # Temperature a of the own axes of a class: with 0 to 2000 random features, the mean cross-entropy
 # on hold-outs of 16 sets is within 0.02 of that of the best factor of each.
@@ -189,16 +189,33 @@ class GaussianDistances(Head):
     tuned_as = "ovo"
 
     @classmethod
-    def from_gaussians(
+    def solve_means(
         cls, gaussians: ClassGaussians, choice: Choice, settings: Settings
-    ) -> "GaussianDistances":
-        """Solve the distances."""
-        return fit_distances(
+    ) -> SolvedMeans:
+        """Factor B, and multiply the means by its inverse."""
+        return solve_means(
             gaussians,
             covariance=settings.covariance,
             shrinkage=choice.shrinkage,
             epsilon=choice.epsilon,
-            temperature=choice.temperature,
+        )
+
+    @classmethod
+    def from_gaussians(
+        cls,
+        gaussians: ClassGaussians,
+        solved_means: SolvedMeans | None,
+        choice: Choice,
+        settings: Settings,
+    ) -> "GaussianDistances":
+        """Solve the distances, with log-determinants for Gaussian densities."""
+        assert solved_means is not None
+        return fit_distances(
+            gaussians,
+            solved_means,
+            choice.temperature,
+            covariance=settings.covariance,
+            is_normal=choice.candidate == "densities",
             keeps_base=settings.refresh > 0.0,
         )
 
@@ -416,17 +433,10 @@ class GaussianDistances(Head):
         return scores
 
 
-def fit_distances(
-    gaussians: ClassGaussians,
-    *,
-    covariance: str,
-    shrinkage: float,
-    epsilon: float,
-    temperature: float | None = None,
-    keeps_base: bool = False,
-    base: DiagonalPlusGram | None = None,
-) -> GaussianDistances:
-    """Solve the distances to all classes, whose rows may be overwritten: they can take gigabytes.
+def solve_means(
+    gaussians: ClassGaussians, *, covariance: str, shrinkage: float, epsilon: float
+) -> SolvedMeans:
+    """Factor B, and multiply the class means, minus their centre, by its inverse.
 
     Parameters
     ----------
@@ -438,13 +448,50 @@ def fit_distances(
         rho in [0, 1]: 0 are class covariances, 1 is linear discriminant analysis.
     epsilon : float
         Ridge, relative to the mean variance within classes.
-    temperature : float or None, default=None
-        Temperature of Gaussian classes, whose scores have log-determinants. None chooses the
-        temperature of least left-out cross-entropy.
+
+    Returns
+    -------
+    SolvedMeans
+        B and the products.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If B cannot be factored.
+    """
+    if covariance == "identity":
+        gaussians = gaussians.replace_by_identity()
+        shrinkage = 0.0
+    base = gaussians.shared_covariance(shrinkage, epsilon)
+    planes = base.solve(gaussians.means - gaussians.centre())
+    return SolvedMeans(base, planes, shrinkage)
+
+
+def fit_distances(
+    gaussians: ClassGaussians,
+    solved_means: SolvedMeans,
+    temperature: float,
+    *,
+    covariance: str,
+    is_normal: bool = False,
+    keeps_base: bool = False,
+) -> GaussianDistances:
+    """Solve the distances to all classes, whose rows may be overwritten: they can take gigabytes.
+
+    Parameters
+    ----------
+    gaussians : ClassGaussians
+        The classes.
+    solved_means : SolvedMeans
+        B and the means (`solve_means`).
+    temperature : float
+        Temperature of the scores.
+    covariance : {"class", "identity"}
+        Whether the covariances are used, or the identity times the mean variance.
+    is_normal : bool, default=False
+        Whether the scores have log-determinants, as those of Gaussian classes.
     keeps_base : bool, default=False
         Whether the result keeps B, by which single classes can be solved again.
-    base : DiagonalPlusGram or None, default=None
-        B, if it has been factored already.
 
     Returns
     -------
@@ -454,56 +501,33 @@ def fit_distances(
     Raises
     ------
     NotPositiveDefiniteError
-        If B or the system of a class cannot be factored.
+        If the system of a class cannot be factored.
     """
-    moments = gaussians
     is_identity = covariance == "identity"
     if is_identity:
         gaussians = gaussians.replace_by_identity()
-        shrinkage = 0.0
-    if base is None:
-        base = gaussians.shared_covariance(shrinkage, epsilon)
-    planes = base.solve(gaussians.means - gaussians.centre())
-    is_normal = temperature is not None
+    base = solved_means.base
+    shrinkage = solved_means.share
     own_temperature = 0.0
-    if temperature is None:
-        temperature = _linear_temperature(moments, shrinkage, epsilon, base, planes)
+    if not is_normal:
         n_pooled = len(gaussians.penalties) * max(shrinkage, LEAST_SHARE)
         own_temperature = _OWN_TEMPERATURE * n_pooled**0.25
     kept_base = None
     if keeps_base and not is_identity:
         kept_base = base
-    distances = solve_distances(gaussians, base, shrinkage, is_normal=is_normal, planes=planes)
-    return replace(
-        distances, temperature=temperature, own_temperature=own_temperature, base=kept_base
-    )
-
-
-def solve_distances(
-    gaussians: ClassGaussians,
-    base: DiagonalPlusGram,
-    shrinkage: float,
-    *,
-    is_normal: bool = False,
-    planes: torch.Tensor | None = None,
-) -> GaussianDistances:
-    """Solve the distances at temperature 1, given B, with log-determinants if `is_normal`.
-
-    The rows of the classes may be overwritten. `planes` are the means, minus the weighted mean of
-    all, times the inverse of B; None computes them.
-    """
     centre = gaussians.centre()
     means = gaussians.means - centre
-    solution = _solve_classes(gaussians, base, shrinkage, means, is_normal, planes)
+    solution = _solve_classes(gaussians, base, shrinkage, means, is_normal, solved_means.planes)
     return GaussianDistances(
-        as_array(centre),
-        solution.planes,
-        solution.offsets,
-        solution.rows,
-        solution.shifts,
-        solution.lengths,
-        temperature=1.0,
-        own_temperature=0.0,
+        centre=as_array(centre),
+        planes=solution.planes,
+        offsets=solution.offsets,
+        rows=solution.rows,
+        shifts=solution.shifts,
+        lengths=solution.lengths,
+        temperature=temperature,
+        own_temperature=own_temperature,
+        base=kept_base,
         shrinkage=shrinkage,
         is_normal=is_normal,
     )
@@ -612,24 +636,6 @@ def _own_shifts(rows: torch.Tensor, lengths: tuple[int, ...], means: torch.Tenso
         responses = axes @ run_means[:, :, None]
         shifts[run.rows] = responses.flatten()
     return shifts
-
-
-def _linear_temperature(
-    gaussians: ClassGaussians,
-    shrinkage: float,
-    epsilon: float,
-    base: DiagonalPlusGram,
-    planes: torch.Tensor,
-) -> float:
-    """Return T_B, given B and the centred means times its inverse."""
-    left_out = LeftOutSamples(gaussians)
-    if shrinkage == 0.0:
-        # Without a pooled covariance in B, left-out samples are judged in that and the ridge.
-        metric = left_out.metric(gaussians.shared_covariance(1.0, epsilon))
-    else:
-        metric = left_out.metric(base, planes, shrinkage)
-    _, temperature = left_out.cross_entropy(metric)
-    return temperature
 
 
 class _Group(NamedTuple):

@@ -2,17 +2,18 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar
 
 import torch
 from torch import nn
 
+from ..choice.discriminant import SolvedMeans
 from ..device import Array, as_array, as_tensor
-from ..settings import Settings
+from ..gaussians import ClassGaussians
+from ..settings import Choice, Settings
 from ..sparse import SparseRows
-from .gaussians import ClassGaussians
 
-__all__ = ["NUMBERS_TOGETHER", "Choice", "Head", "Rows"]
+__all__ = ["NUMBERS_TOGETHER", "Head", "Rows"]
 
 # Largest number of entries of a product of samples with the rows of some classes. Many small
 # products take longer, especially on a GPU, and a single product needs too much memory.
@@ -20,30 +21,6 @@ NUMBERS_TOGETHER = 2**22
 
 # Features of samples: a tensor of shape (n_samples, d), or wide sparse inputs.
 Rows = torch.Tensor | SparseRows
-
-
-class Choice(NamedTuple):
-    """Values that a head is solved with.
-
-    Attributes
-    ----------
-    input_energy : float or None
-        Energy of the inputs as a multiple of the shared band's, or None if both have no penalties.
-    shrinkage : float
-        rho.
-    epsilon : float
-        Ridge relative to the mean variance within classes.
-    temperature : float or None
-        Temperature of Gaussian densities, for which the inputs count alone; None otherwise.
-    candidate : {"given", "pooled", "densities"}
-        The winner, or "given" if nothing was open.
-    """
-
-    input_energy: float | None
-    shrinkage: float
-    epsilon: float
-    temperature: float | None = None
-    candidate: Literal["given", "pooled", "densities"] = "given"
 
 
 class Head(ABC):
@@ -70,11 +47,26 @@ class Head(ABC):
     tuned_as: ClassVar[str]
 
     @classmethod
+    def solve_means(
+        cls, gaussians: ClassGaussians, choice: Choice, settings: Settings
+    ) -> SolvedMeans | None:
+        """Solve the class means, which give the temperature; None if the head needs none."""
+        return None
+
+    @classmethod
     @abstractmethod
     def from_gaussians(
-        cls, gaussians: ClassGaussians, choice: Choice, settings: Settings
+        cls,
+        gaussians: ClassGaussians,
+        solved_means: SolvedMeans | None,
+        choice: Choice,
+        settings: Settings,
     ) -> "Head":
-        """Solve the head; `gaussians`, whose rows may be overwritten, have the penalties."""
+        """Solve the head.
+
+        `gaussians`, whose rows may be overwritten, have the penalties. `solved_means` is the result
+        of `solve_means`.
+        """
 
     def update_classes(
         self, gaussians: Sequence[ClassGaussians], numbers: Sequence[int]

@@ -27,11 +27,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..choice.discriminant import SolvedMeans
 from ..device import Array, as_array, as_tensor
+from ..gaussians import ClassGaussians
 from ..linalg import DiagonalPlusGram, cholesky, solve_in_place
-from ..settings import Settings
-from .gaussians import ClassGaussians
-from .interface import NUMBERS_TOGETHER, Choice, Head, Rows
+from ..settings import Choice, Settings
+from .interface import NUMBERS_TOGETHER, Head, Rows
 from .modules import LossLogits, PlaneScores
 
 __all__ = ["PairwiseFisher", "fit_pairwise"]
@@ -63,7 +64,11 @@ class PairwiseFisher(Head):
 
     @classmethod
     def from_gaussians(
-        cls, gaussians: ClassGaussians, choice: Choice, settings: Settings
+        cls,
+        gaussians: ClassGaussians,
+        solved_means: SolvedMeans | None,
+        choice: Choice,
+        settings: Settings,
     ) -> "PairwiseFisher":
         """Solve the hyperplanes."""
         return fit_pairwise(
@@ -301,5 +306,5 @@ def _separate_ridges(gaussians: ClassGaussians, epsilon: float) -> torch.Tensor:
     ridges = epsilon * gaussians.mean_variances() + residuals
     scale = ridges[:, None] + ridges
     # Two classes of one sample each have no spread.
-    ridge_without_spread = epsilon * gaussians.pooled_variance()
+    ridge_without_spread = epsilon * gaussians.pooled_variance
     return torch.where(scale > 0.0, scale, ridge_without_spread)

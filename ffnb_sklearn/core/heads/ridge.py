@@ -27,20 +27,17 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..choice.discriminant import SolvedMeans
+from ..choice.regression import LINEAR, RegressedMeans
 from ..device import Array, as_array, as_tensor
+from ..gaussians import ClassGaussians
 from ..linalg import NotPositiveDefiniteError
 from ..moments import weighted_mean
-from ..settings import Settings
-from .choice import LEAST_SHARE, LeftOutSamples, Metric, normal_draws
-from .gaussians import ClassGaussians
-from .interface import Choice, Head, Rows
+from ..settings import Choice, Settings
+from .interface import Head, Rows
 from .modules import AsinhLogits, PlaneScores
 
-__all__ = ["OneVsAllRidge", "fit_one_vs_all"]
-
-# Values far beyond this multiple of 1 / C count by their ratios, and values far below by their
-# differences: on CIFAR-100 a softmax has 0.31 more log-loss .
-_LINEAR = 4.0
+__all__ = ["OneVsAllRidge", "solve_means"]
 
 
 @dataclass(frozen=True)
@@ -68,11 +65,30 @@ class OneVsAllRidge(Head):
     tuned_as = "ova"
 
     @classmethod
-    def from_gaussians(
+    def solve_means(
         cls, gaussians: ClassGaussians, choice: Choice, settings: Settings
+    ) -> RegressedMeans:
+        """Solve the normal equations, which have no covariances of classes."""
+        return solve_means(gaussians, choice.epsilon)
+
+    @classmethod
+    def from_gaussians(
+        cls,
+        gaussians: ClassGaussians,
+        solved_means: SolvedMeans | None,
+        choice: Choice,
+        settings: Settings,
     ) -> "OneVsAllRidge":
-        """Solve the regression, which has no covariances of classes."""
-        return fit_one_vs_all(gaussians, epsilon=choice.epsilon)
+        """Return the regression of the indicators of the classes, with an intercept."""
+        assert isinstance(solved_means, RegressedMeans)
+        share = 1.0 / len(gaussians.weights)
+        planes = solved_means.in_total * share
+        return cls(
+            planes=as_array(planes),
+            offsets=as_array(share - planes @ solved_means.centre),
+            gram=as_array(solved_means.gram),
+            power=1.0 / choice.temperature,
+        )
 
     @staticmethod
     def n_weights(n_features: int, n_classes: int, n_axes: int) -> int:
@@ -87,7 +103,7 @@ class OneVsAllRidge(Head):
 
     def logits_module(self) -> nn.Module:
         """Return the logarithms of probabilities as a function of the values."""
-        return AsinhLogits(len(self.planes) / _LINEAR, self.power)
+        return AsinhLogits(len(self.planes) / LINEAR, self.power)
 
     def scores_module(self, priors: Array) -> nn.Module:
         """Return the values as a module; the adjustment for priors is affine."""
@@ -128,8 +144,8 @@ def _share_matrix(shares: Array) -> Array:
     return matrix
 
 
-def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidge:
-    """Regress the indicator of each class on the features, with a ridge and an intercept.
+def solve_means(gaussians: ClassGaussians, epsilon: float) -> RegressedMeans:
+    """Multiply the class means, minus their centre, by the inverses of W and of T.
 
     The ridge, epsilon, is relative to the mean variance within classes, which have equal weights.
     """
@@ -148,92 +164,6 @@ def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidg
     values = values[varying]
     axes = axes[:, varying]
     shrunk = 1.0 / (1.0 + share * values)
-    solved = (axes * shrunk) @ (axes.T @ solved_within)
+    in_total = (axes * shrunk) @ (axes.T @ solved_within)
     gram = (axes * (shrunk * values)) @ axes.T
-    planes = solved * share
-    left_out = LeftOutSamples(gaussians)
-    metric = left_out.metric(within, solved_within)
-    return OneVsAllRidge(
-        planes=as_array(planes),
-        offsets=as_array(share - planes @ centre),
-        gram=as_array(gram),
-        power=_power(left_out, metric, solved, gram),
-    )
-
-
-def _power(
-    left_out: LeftOutSamples, metric: Metric, solved: torch.Tensor, gram: torch.Tensor
-) -> float:
-    """Return the power of the least left-out cross-entropy, or 1 if nothing can be judged."""
-    if not left_out.classes:
-        return 1.0
-    draws = _laplace_draws(left_out.gaussians)
-    margins = []
-    for c in left_out.classes:
-        # The draws of a class belong to its distance from class c, and not to its number.
-        nearness = gram[c] - solved @ left_out.off_centre
-        nearness[c] = torch.inf
-        order = nearness.argsort(descending=True, stable=True)
-        products = draws @ left_out.root(c, solved[order])
-        leverages = _leverages(left_out, metric, c, solved, gram[c, c], products[:, 0])
-        values = (1.0 + gram[c, order] + products) / len(gram)
-        logits = torch.asinh(left_out_values(values, leverages) * (len(gram) / _LINEAR))
-        margins.append(logits[:, :1] - logits[:, 1:])
-    _, temperature = left_out.least_cross_entropy(margins)
-    return 1.0 / temperature
-
-
-def _leverages(
-    left_out: LeftOutSamples,
-    metric: Metric,
-    c: int,
-    solved: torch.Tensor,
-    squared_mean: torch.Tensor,
-    products: torch.Tensor,
-) -> torch.Tensor:
-    r"""Return the leverages of samples of class c in the regression.
-
-    .. math:: l = \frac{h}{N} + \frac{1 + 2 z^\top T^{-1} m_c + m_c^\top T^{-1} m_c}{C n} ,
-
-    with the mean h of :math:`z^\top T^{-1} z` over the deviations z of the samples from the mean of
-    their class, :math:`m_c` from the centre. `products` are :math:`z^\top T^{-1} m_c`.
-    """
-    gaussians = left_out.gaussians
-    n_classes = len(gaussians.weights)
-    rows = gaussians.class_rows[c]
-    products_within = rows @ metric.planes.T
-    products_in_total = rows @ solved.T
-    squares_along_means = products_within * products_in_total
-    along_means = squares_along_means.sum() / n_classes
-    along_means = along_means / gaussians.weights[c]
-    h = left_out.mean_length(c, metric) - along_means
-    h = h.clamp_min(0.0)
-    # A sample has its share of all samples within the classes, and of its class between them.
-    within = h / gaussians.counts.sum()
-    from_centre = 1.0 + 2.0 * products + squared_mean
-    between = from_centre / n_classes / gaussians.counts[c]
-    leverages = within + between
-    return leverages.clamp_min(0.0)
-
-
-def left_out_values(values: torch.Tensor, leverages: torch.Tensor) -> torch.Tensor:
-    r"""Return the values of samples of the first class under the regression without them.
-
-    .. math:: \frac{u - l y}{1 - l}
-    """
-    indicator = torch.zeros_like(values[0])
-    indicator[0] = 1.0
-    remainders = (1.0 - leverages).clamp_min(LEAST_SHARE)
-    contributions = torch.outer(leverages, indicator)
-    return (values - contributions) / remainders[:, None]
-
-
-def _laplace_draws(gaussians: ClassGaussians) -> torch.Tensor:
-    """Draw numbers for each class: normal ones with an exponentially distributed variance."""
-    n_classes = len(gaussians.weights)
-    device = gaussians.weights.device
-    draws = normal_draws(gaussians.seed, n_classes + 2, device)
-    # Half the squared length in a plane is exponentially distributed.
-    squares = draws[:, :2].square()
-    variances = 0.5 * squares.sum(1, keepdim=True)
-    return draws[:, 2:] * variances.sqrt()
+    return RegressedMeans(within, solved_within, 1.0, centre=centre, in_total=in_total, gram=gram)

@@ -11,18 +11,28 @@ from sklearn.datasets import make_gaussian_quantiles
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from ffnb_sklearn import IncrementalDiscriminantAnalysis
+from ffnb_sklearn.core.choice.discriminant import LeftOutSamples
+from ffnb_sklearn.core.gaussians import ClassGaussians
 from ffnb_sklearn.core.heads import distances
-from ffnb_sklearn.core.heads.choice import LeftOutSamples
-from ffnb_sklearn.core.heads.gaussians import ClassGaussians
 from ffnb_sklearn.core.moments import moments_of
 from tests.core.small_models import CPU
 
 SIZES = (4, 30, 1, 9)
 
 
-def fit_distances(gaussians, **how):
-    """The solution overwrites the rows of the classes."""
-    return distances.fit_distances(replace(gaussians, rows=gaussians.rows.clone()), **how)
+def fit_distances(gaussians, *, covariance, shrinkage, epsilon, temperature=None):
+    """The distances at a temperature of densities, or else of left-out samples."""
+    solved_means = distances.solve_means(
+        gaussians, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon
+    )
+    is_normal = temperature is not None
+    if temperature is None:
+        temperature = solved_means.temperature(gaussians, epsilon)
+    # The solution overwrites the rows of the classes.
+    copy = replace(gaussians, rows=gaussians.rows.clone())
+    return distances.fit_distances(
+        copy, solved_means, temperature, covariance=covariance, is_normal=is_normal
+    )
 
 
 def samples(d, seed=0):
@@ -45,7 +55,7 @@ def covariances_of(gaussians, shrinkage, epsilon):
     n, residuals = gaussians.weights.numpy(), gaussians.residuals.numpy()
     own = [part.T.numpy() @ part.numpy() for part in gaussians.class_rows]
     pooled = (sum(own) + np.diag(residuals.sum(0))) / n.sum()
-    ridge = epsilon * float(gaussians.pooled_variance()) * np.diag(gaussians.penalties)
+    ridge = epsilon * float(gaussians.pooled_variance) * np.diag(gaussians.penalties)
     outside = np.diag((residuals / n[:, None]).mean(0))
     return [
         shrinkage * pooled + ridge + (1.0 - shrinkage) * (one / size + outside)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core.heads.gaussians import ClassGaussians
+from ffnb_sklearn.core.gaussians import ClassGaussians
 from ffnb_sklearn.core.heads.pairs import PairwiseFisher, fit_pairwise
 from ffnb_sklearn.core.moments import ClassMoments
 

@@ -8,10 +8,12 @@ from scipy.special import log_softmax
 from sklearn.linear_model import Ridge
 
 from ffnb_sklearn import IncrementalDiscriminantAnalysis
-from ffnb_sklearn.core.heads.gaussians import ClassGaussians
-from ffnb_sklearn.core.heads.ridge import OneVsAllRidge, fit_one_vs_all, left_out_values
+from ffnb_sklearn.core.gaussians import ClassGaussians
+from ffnb_sklearn.core.heads.ridge import OneVsAllRidge
 from ffnb_sklearn.core.linalg import NotPositiveDefiniteError
 from ffnb_sklearn.core.moments import moments_of
+from ffnb_sklearn.core.settings import Choice
+from tests.core.small_models import SETTINGS
 
 CPU = torch.device("cpu")
 
@@ -23,13 +25,21 @@ def samples(d):
     return rng.normal(size=(40, d)) + means[y] + 5.0, y, rng.uniform(0.2, 3.0, size=40)
 
 
+def solved(gaussians):
+    choice = Choice(1.0, 1.0, 0.3)
+    solved_means = OneVsAllRidge.solve_means(gaussians, choice, SETTINGS)
+    temperature = solved_means.temperature(gaussians, choice.epsilon)
+    choice = choice._replace(temperature=temperature)
+    return OneVsAllRidge.from_gaussians(gaussians, solved_means, choice, SETTINGS)
+
+
 def fitted(X, y, weights, penalties):
     moments = [
         moments_of([(torch.as_tensor(X[y == label]), torch.as_tensor(weights[y == label]))])
         for label in range(4)
     ]
     gaussians = ClassGaussians.from_moments(moments, np.arange(X.shape[1]), penalties, device=CPU)
-    return fit_one_vs_all(gaussians, epsilon=0.3), gaussians
+    return solved(gaussians), gaussians
 
 
 @pytest.mark.parametrize("d", [5, 60])
@@ -38,7 +48,7 @@ def test_it_is_ridge_regression_of_the_indicators(d):
 
     result, gaussians = fitted(X, y, weights, np.ones(d))
 
-    alpha = 0.3 * float(gaussians.pooled_variance()) * weights.sum()
+    alpha = 0.3 * float(gaussians.pooled_variance) * weights.sum()
     ridge = Ridge(alpha=alpha).fit(X, np.eye(4)[y], sample_weight=weights)
     assert len(result.planes) == 4
     shares = np.bincount(y, weights) / weights.sum()
@@ -55,7 +65,7 @@ def test_equal_shares_weigh_the_scatter_of_the_means_and_not_that_within(d):
     within = sum(
         weights[y == c].sum() * np.cov(X[y == c].T, aweights=weights[y == c], ddof=0)
         for c in range(4)
-    ) / weights.sum() + 0.3 * float(gaussians.pooled_variance()) * np.eye(d)
+    ) / weights.sum() + 0.3 * float(gaussians.pooled_variance) * np.eye(d)
     means = gaussians.means.numpy()
     between = np.cov(means.T, ddof=0)
     planes = np.linalg.solve(within + between, (means - means.mean(0)).T).T / 4
@@ -75,21 +85,6 @@ def test_a_penalty_is_a_scaled_feature():
 
     assert_allclose(scaled.planes * scale, penalised.planes, rtol=1e-9, atol=1e-12)
     assert_allclose(scaled.offsets, penalised.offsets, rtol=1e-9)
-
-
-def test_left_out_values_are_those_of_the_regression_without_the_sample():
-    rng, y = np.random.default_rng(0), np.repeat(np.arange(3), 8)
-    X = rng.normal(size=(24, 5)) + 2.0 * rng.normal(size=(3, 5))[y]
-    whole = Ridge(alpha=4.0).fit(X, np.eye(3)[y])
-    # The ridge as samples of zero, so that the regression keeps the centre of all samples.
-    Z = np.r_[np.c_[X - X.mean(0), np.ones(24)], np.c_[2.0 * np.eye(5), np.zeros(5)]]
-    Y = np.r_[np.eye(3)[y], np.zeros((5, 3))]
-    expected = Z[0] @ np.linalg.lstsq(Z[1:], Y[1:])[0]
-    leverage = Z[0] @ np.linalg.solve(Z.T @ Z, Z[0])
-
-    found = left_out_values(*map(torch.as_tensor, (whole.predict(X[:1]), np.array([leverage]))))
-
-    assert_allclose(found[0], expected, rtol=1e-9, atol=1e-12)
 
 
 def cross_entropy(values, y, power):
@@ -143,7 +138,7 @@ def test_probabilities_have_the_order_of_the_values():
 def test_a_single_class_has_a_power():
     moments = [moments_of([(torch.ones(3, 2).double(), torch.ones(3).double())])]
     gaussians = ClassGaussians.from_moments(moments, np.arange(2), np.ones(2), device=CPU)
-    assert fit_one_vs_all(gaussians, epsilon=0.3).power == 1.0
+    assert solved(gaussians).power == 1.0
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0])

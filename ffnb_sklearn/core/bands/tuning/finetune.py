@@ -15,8 +15,8 @@ import torch
 from ...device import as_tensor
 from ...features import as_slice
 from ...heads import HEADS, Head
-from ...heads.interface import Choice
 from ...model import Model, Task
+from ...settings import Choice
 from ...solution import solve
 from ..complete_moments import add_task_to_bands
 from ..drafts import Draft, append_drafts
@@ -215,14 +215,7 @@ class _Tuning:
             model, self._task, lambda numbers: features[as_slice(numbers.numpy())]
         )
         moments = [model.complete_moments(number) for number in range(len(model.moments))]
-        solution = solve(
-            model.features,
-            model.columns,
-            moments,
-            model.settings,
-            device=device,
-            choice=self._choice,
-        )
+        solution = solve(model.space, moments, device=device, choice=self._choice)
         self._choice = solution.choice
         bands = trained_of(model).layers.bands[-len(drafts) :]
         network = Network(self._model, bands, solution.classifier, device)

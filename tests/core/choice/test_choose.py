@@ -1,18 +1,14 @@
 """Choice of energies, shrinkage and ridge from the moments of the classes."""
 
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import log_softmax
-from scipy.stats import multivariate_normal
 from sklearn.datasets import (
     load_digits,
     make_circles,
-    make_classification,
     make_gaussian_quantiles,
 )
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
@@ -23,21 +19,14 @@ from sklearn.model_selection import train_test_split
 from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.bands.layers import Band, Layers
-from ffnb_sklearn.core.features import Blocks, FeatureMap, FixedFeatures, SharedBand
+from ffnb_sklearn.core.choice.choose import choose, separation_energy
+from ffnb_sklearn.core.choice.discriminant import LeftOutSamples
+from ffnb_sklearn.core.features import FeatureMap, FixedFeatures, SharedBand
+from ffnb_sklearn.core.gaussians import ClassGaussians
 from ffnb_sklearn.core.heads import HEADS
-from ffnb_sklearn.core.heads.choice import (
-    Choice,
-    GaussianDensities,
-    LeftOutSamples,
-    choose,
-    distances_from_others,
-    left_out_distances,
-    separation_energy,
-)
-from ffnb_sklearn.core.heads.distances import fit_distances
-from ffnb_sklearn.core.heads.gaussians import ClassGaussians
 from ffnb_sklearn.core.model import Task
 from ffnb_sklearn.core.moments import moments_of
+from ffnb_sklearn.core.settings import Choice
 from ffnb_sklearn.core.solution import apply_choice, solve
 from tests.core.small_models import CPU, SETTINGS, empty, learn, moments_of_all
 
@@ -50,7 +39,7 @@ SMALL = {"shared_band_size": 100, "random_state": 0}
 @pytest.fixture
 def not_gaussian(monkeypatch):
     """No classes are taken to be Gaussian in the inputs."""
-    monkeypatch.setattr("ffnb_sklearn.core.heads.choice.dispersion", lambda *_: np.inf)
+    monkeypatch.setattr("ffnb_sklearn.core.choice.densities.dispersion", lambda *_: np.inf)
 
 
 def linear_samples(seed, n):
@@ -87,7 +76,13 @@ def classes_of(model, moments=None, seed=0):
 
 def choice_of(model, moments=None, seed=0):
     head = HEADS[model.settings.classifier]
-    return choose(*classes_of(model, moments, seed), model.settings, model.features.shared, head)
+    return choose(
+        *classes_of(model, moments, seed),
+        model.settings,
+        model.features.shared,
+        keeps_own=head.keeps_own,
+        fixed_ridge=head.fixed_ridge,
+    )
 
 
 def chosen(X, labels, **changes):
@@ -95,21 +90,17 @@ def chosen(X, labels, **changes):
 
 
 def assert_same_choice(found, expected, rtol=1e-6):
-    assert (found.temperature is None) == (expected.temperature is None)
-    numbers = slice(3 if found.temperature is None else 4)
-    assert_allclose(found[numbers], expected[numbers], rtol=rtol)
+    assert found.candidate == expected.candidate
+    assert_allclose(found[:3], expected[:3], rtol=rtol)
+    assert_allclose(found.temperature, expected.temperature, rtol=rtol)
 
 
 def error_of(choice, model, X, labels):
     """Share of some samples that the distances take for another class."""
     gaussians = apply_choice(*classes_of(model), choice)
-    distances = fit_distances(
-        gaussians,
-        covariance="class",
-        shrinkage=choice.shrinkage,
-        epsilon=choice.epsilon,
-        temperature=choice.temperature,
-    )
+    head = HEADS["gaussian"]
+    solved_means = head.solve_means(gaussians, choice, model.settings)
+    distances = head.from_gaussians(gaussians, solved_means, choice, model.settings)
     found = distances.scores(prediction.view(model, torch.as_tensor(X))).argmax(1).numpy()
     return np.mean(found != labels)
 
@@ -342,7 +333,7 @@ def test_given_values_are_kept_and_others_chosen(samples, given, index):
     choice = chosen(*samples(0, 60), **given, **GAUSSIAN)
 
     assert choice[index] == next(iter(given.values()))
-    assert choice.temperature is None
+    assert choice.candidate == "pooled"
 
 
 @pytest.mark.parametrize(
@@ -421,7 +412,7 @@ def test_classes_without_kept_axes_can_be_solved(head, n_truncated):
     assert 0.0 < choice.shrinkage <= 1.0
     assert 0.0 < choice.epsilon < np.inf
     X, labels = curved_samples(1, 50)
-    head = solve(model.features, model.columns, moments, model.settings, device=CPU).classifier
+    head = solve(model.space, moments, device=CPU).classifier
     found = head.scores(prediction.view(model, torch.as_tensor(X))).argmax(1).numpy()
     # One of six is right by chance.
     assert (found == labels).mean() > 0.4
@@ -462,7 +453,7 @@ def test_gaussian_classes_get_their_own_covariances_in_the_inputs(n):
     X_new, y_new = unlike_samples(gaussian_noise, 500, seed=1)
     quadratic = QuadraticDiscriminantAnalysis().fit(*unlike_samples(gaussian_noise, n))
 
-    assert solved_choice(clf).temperature is not None
+    assert solved_choice(clf).candidate == "densities"
     assert clf.score(X_new, y_new) > quadratic.score(X_new, y_new) - 0.01
     probabilities = clf.predict_proba(X_new)
     confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == y_new
@@ -487,7 +478,7 @@ def test_other_models_are_not_taken_to_be_gaussian(samples, changes):
     changes = dict(changes)
     X, y = samples[0] + changes.pop("offset", 0.0), samples[1]
 
-    assert chosen(X, y, **GAUSSIAN | changes).temperature is None
+    assert chosen(X, y, **GAUSSIAN | changes).candidate != "densities"
 
 
 def test_trained_bands_do_not_count_for_gaussian_classes():
@@ -496,7 +487,7 @@ def test_trained_bands_do_not_count_for_gaussian_classes():
     with_bands = FFNBClassifier(**SMALL, band_size=10, classes_per_task=2).fit(X, y)
     without = IncrementalDiscriminantAnalysis(**SMALL).fit(X, y)
 
-    assert solved_choice(with_bands).temperature is not None
+    assert solved_choice(with_bands).candidate == "densities"
     found, expected = (clf.predict_proba(X_new) for clf in (with_bands, without))
     assert_allclose(found, expected, rtol=1e-5)
 
@@ -510,7 +501,7 @@ def test_a_rare_class_does_not_decide_for_the_others():
     alone = clf.score(X_new, y_new)
     clf.partial_fit(X_rare[:2], np.full(2, N_CLASSES))
 
-    assert solved_choice(clf).temperature is not None
+    assert solved_choice(clf).candidate == "densities"
     assert clf.score(X_new, y_new) > alone - 0.05
     assert (clf.predict(X_rare[2:]) == N_CLASSES).mean() > 0.5
 
@@ -526,7 +517,7 @@ def test_small_weights_are_no_obstacle_to_gaussian_classes(n, weight):
         X, np.r_[y, np.full(n, N_CLASSES)], sample_weight=weights
     )
 
-    assert solved_choice(clf).temperature is not None
+    assert solved_choice(clf).candidate == "densities"
     assert np.isfinite(clf.predict_proba(X)).all()
 
 
@@ -537,189 +528,11 @@ def test_a_common_factor_on_the_weights_leaves_gaussian_classes_gaussian():
         for weight in (1.0, 0.02)
     )
 
-    assert solved_choice(part).temperature is not None
-    assert solved_choice(whole).temperature is not None
+    assert solved_choice(part).candidate == "densities"
+    assert solved_choice(whole).candidate == "densities"
 
 
 # Densities of Gaussian classes.
-
-
-def three_classes(n, *, gap=1.0, common=0.0, seed=0):
-    """Three classes with covariances of their own in 12 dimensions."""
-    rng = np.random.default_rng(3)
-    means = gap * rng.standard_normal((3, 12))
-    mixing = common * np.eye(12) + rng.standard_normal((3, 12, 12))
-    y = np.repeat(np.arange(3), n)
-    noise = np.random.default_rng([7, seed]).standard_normal((len(y), 12))
-    return np.einsum("ni,nij->nj", noise, mixing[y]) + means[y], y
-
-
-def inputs_of(X, y, rank=None):
-    moments = []
-    for c in range(int(y.max()) + 1):
-        rows = torch.as_tensor(X[y == c])
-        moments.append(moments_of([(rows, rows.new_ones(len(rows)))], rank))
-    inputs = ClassGaussians.from_moments(moments, np.arange(X.shape[1]), device=CPU)
-    return inputs.weigh_blocks(Blocks(X.shape[1], 0), 1.0)
-
-
-def densities_of(X, y, rank=None):
-    left_out = LeftOutSamples(inputs_of(X, y, rank))
-    base = left_out.gaussians.shared_covariance(1.0, 0.7)
-    return GaussianDensities(left_out, X.shape[1], left_out.metric(base))
-
-
-def density_loss(X, y, gaussians, shrinkage, ridge, temperature):
-    """Log-loss of samples that are really left out of their class and of B."""
-    unit = float(gaussians.pooled_variance()) * np.diag(gaussians.penalties)
-    losses = []
-
-    def pooled(X, y):
-        scatter = sum(np.cov(X[y == c].T, bias=True) * (y == c).sum() for c in np.unique(y))
-        return scatter / len(y)
-
-    def log_density(x, part, shared):
-        covariance = (1.0 - shrinkage) * np.cov(part.T, bias=True) + shrinkage * shared
-        return multivariate_normal.logpdf(x, part.mean(axis=0), covariance)
-
-    for i in range(len(y)):
-        kept = np.arange(len(y)) != i
-        shared = pooled(X[kept], y[kept]) + ridge * unit
-        logits = np.array([log_density(X[i], X[kept & (y == c)], shared) for c in np.unique(y)])
-        losses.append(-log_softmax(logits / temperature)[y[i]])
-    return np.mean(losses)
-
-
-def test_the_distance_of_a_left_out_sample_is_that_of_the_refitted_gaussian():
-    # The samples lie at the mean plus and minus multiples of the axes, and have one leverage.
-    n, shrinkage, in_shared = 8, 0.3, 0.02
-    X = 2.0 * np.concatenate([np.eye(4), -np.eye(4)]) @ np.diag([1.0, 2.0, 3.0, 4.0])
-    shared = shrinkage * np.diag([2.0, 1.0, 3.0, 2.0])
-    covariance = np.cov(X.T, bias=True)
-    expected = []
-    for i in range(n):
-        deviation = X[i] * n / (n - 1)
-        # The scatter without the sample, over n - 1 of its n samples.
-        scatter = n * covariance - np.outer(X[i], X[i]) * n / (n - 1)
-        refitted = (1.0 - shrinkage) * scatter / (n - 1) + shared
-        refitted -= in_shared * np.outer(X[i], X[i])
-        expected.append(deviation @ np.linalg.solve(refitted, deviation))
-        expected[-1] += np.linalg.slogdet(refitted)[1]
-
-    arguments = (torch.as_tensor(array) for array in (X[[0, 4]], covariance))
-    found = left_out_distances(
-        *arguments,
-        torch.tensor(8.0).double(),
-        shrinkage,
-        torch.as_tensor(shared),
-        torch.tensor(in_shared, dtype=torch.float64),
-    )
-
-    assert_allclose(found, np.array(expected)[[0, 4]], rtol=1e-9)
-
-
-def test_distances_from_other_classes_are_those_without_the_sample():
-    rng = np.random.default_rng(0)
-    roots = rng.standard_normal((3, 5, 5))
-    covariances = roots @ roots.transpose(0, 2, 1) + 2.0 * np.eye(5)
-    samples = rng.standard_normal((4, 5))
-    differences = rng.standard_normal((3, 5))
-    in_shared = 0.1
-
-    found = distances_from_others(
-        torch.linalg.cholesky(torch.as_tensor(covariances)),
-        torch.as_tensor(differences),
-        torch.as_tensor(samples),
-        torch.tensor(in_shared, dtype=torch.float64),
-    )
-
-    mirrored = np.concatenate([samples, -samples])
-    for c, i in product(range(3), range(8)):
-        gap = mirrored[i] + differences[c]
-        without = covariances[c] - in_shared * np.outer(mirrored[i], mirrored[i])
-        expected = gap @ np.linalg.solve(without, gap)
-        expected += np.linalg.slogdet(without)[1] - np.linalg.slogdet(covariances[c])[1]
-        assert_allclose(found[c, i], expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("n", [15, 25])
-def test_the_cross_entropy_of_densities_is_that_of_real_left_out_samples(n):
-    found, real, grid = [], [], []
-    for seed in range(4):
-        # Covariances that overlap, so that the cross-entropy is no matter of single samples.
-        X, y = three_classes(n, gap=0.8, common=8.0, seed=seed)
-        gaussians = inputs_of(X, y)
-        choice = densities_of(X, y)
-        found.append(choice.entropy)
-        values = choice.shrinkage, choice.ridge, choice.temperature
-        real.append(density_loss(X, y, gaussians, *values))
-        points = product((1.0, 0.1, 0.01), (0.01, 3.0), (1.0,))
-        grid.append([density_loss(X, y, gaussians, *one) for one in points])
-
-    assert np.mean(found) == pytest.approx(np.mean(real), rel=0.25)
-    assert np.mean(real) < np.mean(grid, axis=0).min() + 0.05
-
-
-def test_covariances_are_pooled_as_far_as_they_agree():
-    rng, y = np.random.default_rng(1), np.repeat(np.arange(3), 60)
-    equal = rng.standard_normal((180, 12)) + np.eye(3, 12)[y]
-
-    assert densities_of(equal, y).shrinkage == 1.0
-    assert densities_of(*three_classes(60)).shrinkage < 0.1
-
-
-def test_classes_far_apart_share_their_covariance():
-    rng, y = np.random.default_rng(0), np.repeat(np.arange(3), 60)
-
-    found = densities_of(rng.standard_normal((180, 12)) + 1e3 * np.eye(3, 12)[y], y)
-
-    assert found.entropy == 0.0
-    assert found.shrinkage == 1.0
-
-
-def test_few_samples_of_round_classes_shrink_their_covariances_towards_the_identity():
-    rng, y = np.random.default_rng(0), np.repeat(np.arange(3), 16)
-    scales = np.array([0.5, 1.0, 2.0])[y, None]
-
-    found = densities_of(scales * rng.standard_normal((48, 12)), y)
-
-    assert found.shrinkage < 1.0
-    assert found.ridge == 3.0
-
-
-def test_the_temperature_grows_where_covariances_are_uncertain():
-    few, many = (densities_of(*three_classes(n, gap=0.2)) for n in (20, 2000))
-
-    assert few.temperature > 1.5 * many.temperature
-
-
-def test_samples_of_a_large_class_near_rare_ones_do_not_raise_the_temperature():
-    X, y = make_classification(
-        2400, 10, n_informative=6, n_redundant=0, n_classes=3, n_clusters_per_class=1,
-        weights=[0.02, 0.05, 0.93], flip_y=0.0, class_sep=1.2, random_state=2,
-    )  # fmt: skip
-
-    assert densities_of(X, y).temperature <= 1.0
-
-
-@pytest.mark.parametrize("unit", [1e-70, 1e70])
-def test_order_and_unit_of_gaussian_classes_play_no_part(unit):
-    X, y = three_classes(30)
-    expected = densities_of(X, y)
-
-    for rows, labels in [(unit * X, y), (X, np.array([2, 0, 1])[y]), (X, np.array([1, 2, 0])[y])]:
-        found = densities_of(rows, labels)
-        assert (found.shrinkage, found.ridge) == (expected.shrinkage, expected.ridge)
-        assert_allclose(found.entropy, expected.entropy, rtol=1e-6)
-
-
-def test_kept_axes_with_the_variance_outside_of_them_are_covariances():
-    X, y = three_classes(100)
-
-    whole, truncated = (densities_of(X, y, rank) for rank in (None, 11))
-
-    assert (truncated.shrinkage, truncated.ridge) == (whole.shrinkage, whole.ridge)
-    assert_allclose(truncated.entropy, whole.entropy, rtol=0.3)
 
 
 # Penalties of the blocks.

@@ -7,9 +7,9 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from ..device import Array, as_tensor
-from ..features import Blocks, Index, as_slice
-from ..linalg import (
+from .device import Array, as_tensor
+from .features import Blocks, Index, as_slice
+from .linalg import (
     ENERGY_ROUNDING,
     LEAST_ENERGY,
     LENGTH_ROUNDING,
@@ -17,9 +17,13 @@ from ..linalg import (
     DiagonalPlusGram,
     lower_gram,
 )
-from ..moments import ClassMoments, column_energies, weighted_mean
+from .moments import ClassMoments, column_energies, weighted_mean
 
-__all__ = ["ClassGaussians"]
+__all__ = ["LEAST_SHARE", "ClassGaussians"]
+
+# Least share of a covariance that remains along a sample without the sample, and least shrinkage:
+# about 1e5 samples determine a class covariance, and a smaller share only loses digits.
+LEAST_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -190,8 +194,9 @@ class ClassGaussians:
             rounding=self.rounding[:n_features],
         )
 
+    @cached_property
     def spreads(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return the scatter of each feature within classes and between means, and its energy.
+        """Scatter of each feature within classes and between means, and its energy.
 
         The energy is the weighted sum of the squared class means. Scatter between means that is
         only rounding is zero.
@@ -205,13 +210,27 @@ class ClassGaussians:
         between = torch.where(between > ENERGY_ROUNDING * energy, between, 0.0)
         return within, between, energy
 
+    def separation(self, block: slice, penalties: torch.Tensor) -> float:
+        """Return the scatter of features between the classes over that within the classes.
+
+        Both are in units of the penalties. The quotient is the Calinski-Harabasz index of the block
+        up to a factor that all blocks share, and zero if the index is undefined or only rounding.
+        """
+        within, between, _ = self.spreads
+        relative_within = within[block] / penalties[block]
+        relative_between = between[block] / penalties[block]
+        total_within = float(relative_within.sum())
+        if total_within > 0.0:
+            return float(relative_between.sum()) / total_within
+        return 0.0
+
     def weigh_blocks(self, blocks: Blocks, input_energy: float | None) -> "ClassGaussians":
         """Return the classes with the penalties of the inputs, the shared and the trained bands.
 
         The inputs have `input_energy` times the weight of the shared band. None sets the penalties
         of both to 1, so that a pair depends on its two classes alone.
         """
-        within, between, energy = self.spreads()
+        within, between, energy = self.spreads
         penalties = torch.ones_like(within)
         if input_energy is not None:
             inputs = slice(0, blocks.n_inputs)
@@ -287,7 +306,7 @@ class ClassGaussians:
 
     def replace_by_identity(self) -> "ClassGaussians":
         """Return the classes with the identity, times the mean variance, as covariance."""
-        unit = self.pooled_variance()
+        unit = self.pooled_variance
         if self.absolute_ridge:
             unit = torch.ones_like(unit)
         return replace(
@@ -317,13 +336,14 @@ class ClassGaussians:
         """Return the unit of a ridge that all classes share, of shape ()."""
         if self.absolute_ridge:
             return self.weights.new_tensor(0.5)
-        return self.pooled_variance()
+        return self.pooled_variance
 
+    @cached_property
     def pooled_variance(self) -> torch.Tensor:
-        """Return the mean of variances within classes over penalties, positive and of shape ().
+        """Mean of variances within classes over penalties, positive and of shape ().
 
         If no class has any spread, the variance between the classes replaces it. If that is zero
-        too, the result is the energy of the features, or 1 if all features are zero.
+        too, it is the energy of the features, or 1 if all features are zero.
         """
         shares = self.weights / self.weights.sum()
         within = shares @ self.mean_variances()

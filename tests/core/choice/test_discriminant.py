@@ -1,21 +1,14 @@
-"""Cross-entropies of left-out samples from moments, and the test of Gaussian classes."""
+"""Cross-entropies of left-out samples of the pooled discriminant."""
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
 from scipy.special import log_softmax
-from sklearn.datasets import make_circles, make_gaussian_quantiles
 
-from ffnb_sklearn.core.features import FixedFeatures, SharedBand, draw_shared_band
-from ffnb_sklearn.core.heads import choice
-from ffnb_sklearn.core.heads.choice import (
-    LeftOutSamples,
-    dispersion,
-    first_of_least,
-    normal_draws,
-)
-from ffnb_sklearn.core.heads.gaussians import ClassGaussians
+from ffnb_sklearn.core.choice import discriminant
+from ffnb_sklearn.core.choice.discriminant import LeftOutSamples, first_of_least, normal_draws
+from ffnb_sklearn.core.gaussians import ClassGaussians
 from ffnb_sklearn.core.moments import moments_of
 from tests.core.small_models import CPU
 
@@ -40,7 +33,7 @@ def entropy_of(X, y, rank=None, epsilon=1.0, weight=1.0, seed=0):
 def pooled_of(X, y, gaussians, ridge, n_total=None):
     """The pooled covariance with a ridge; a left-out sample lowers the scatter, not its weight."""
     scatter = sum(np.cov(X[y == c].T, bias=True) * (y == c).sum() for c in np.unique(y))
-    variance = float(gaussians.pooled_variance())
+    variance = float(gaussians.pooled_variance)
     return scatter / (n_total or len(y)) + ridge * variance * np.diag(gaussians.penalties)
 
 
@@ -60,7 +53,9 @@ def test_distances_of_a_left_out_sample_are_those_of_the_refitted_discriminant(d
     X, y = linear_samples(30, n_classes=2, d=d)
     # The samples of a class of two lie at its mean plus and minus one vector.
     X, y = X[28:], y[28:]
-    monkeypatch.setattr(choice, "normal_draws", lambda *_: torch.tensor([[1.0], [-1.0]]).double())
+    monkeypatch.setattr(
+        discriminant, "normal_draws", lambda *_: torch.tensor([[1.0], [-1.0]]).double()
+    )
     penalties = np.linspace(0.2, 3.0, d)
     gaussians = stacked(X, y, penalties=penalties)
     base, left_out = gaussians.shared_covariance(1.0, RIDGE), LeftOutSamples(gaussians)
@@ -208,89 +203,6 @@ def test_small_weights_do_not_make_samples_look_perfect():
 
     found = entropy_of(features, y, 64, weight=1.0 / len(X))
     assert found > 0.3 * entropy_of(features, y, 64)
-
-
-# The test of Gaussian classes.
-
-
-def unlike_samples(n, *, gap=1.0, common=0.0, seed=0):
-    """Three classes with covariances of their own."""
-    rng = np.random.default_rng(3)
-    means = gap * rng.standard_normal((3, D))
-    mixing = common * np.eye(D) + rng.standard_normal((3, D, D))
-    y, rng = np.repeat(np.arange(3), n), np.random.default_rng([7, seed])
-    return np.einsum("ni,nij->nj", rng.standard_normal((len(y), D)), mixing[y]) + means[y], y
-
-
-def dispersion_of(X, y, n_neurons=60, rank=None):
-    shared = draw_shared_band(n_neurons, X.shape[1], mirrored=True, seed=0)
-    features = FixedFeatures(X.shape[1], shared)(torch.as_tensor(X)).numpy()
-    return dispersion(LeftOutSamples(stacked(features, y, rank)), shared)
-
-
-@pytest.mark.parametrize("rank", [None, 40])
-@pytest.mark.parametrize("n", [20, 200])
-def test_the_dispersion_of_gaussian_classes_is_about_one(n, rank):
-    found = [dispersion_of(*unlike_samples(n, seed=seed), rank=rank) for seed in range(10)]
-
-    assert np.mean(found) == pytest.approx(1.0, abs=0.15)
-    assert max(found) < 1.6
-
-
-def clusters(n):
-    rng, y = np.random.default_rng(0), np.repeat(np.arange(3), n)
-    X = rng.standard_normal((len(y), 4))
-    X[:, 0] += np.where(rng.random(len(y)) < 0.5, -2.5, 2.5)
-    return X + y[:, None], y
-
-
-def skewed(n):
-    y = np.repeat(np.arange(3), n)
-    return np.random.default_rng(0).exponential(size=(len(y), 4)) + y[:, None], y
-
-
-@pytest.mark.parametrize("samples", [clusters, skewed])
-def test_other_classes_deviate_more_the_more_samples_they_have(samples):
-    few, many = (dispersion_of(*samples(n)) for n in (50, 1000))
-
-    assert few > 1.1
-    assert many > max(3.0, 3.0 * few)
-
-
-def test_circles_and_shells_are_not_gaussian():
-    circles = make_circles(400, noise=0.05, factor=0.5, random_state=0)
-    shells = make_gaussian_quantiles(n_samples=600, n_features=10, random_state=0)
-
-    assert dispersion_of(*circles) > 10.0
-    assert dispersion_of(*shells) > 1.5
-
-
-def test_small_weights_do_not_change_the_dispersion():
-    X, y = unlike_samples(20)
-    shared = draw_shared_band(60, D, mirrored=True, seed=0)
-    features = FixedFeatures(D, shared)(torch.as_tensor(X)).numpy()
-
-    # The 19 axes of a class tell the number of its samples.
-    found, expected = (
-        dispersion(LeftOutSamples(stacked(features, y, weight=w)), shared) for w in (1e-3, 1.0)
-    )
-    assert_allclose(found, expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("samples", ["equal", "single", "far", "without neurons"])
-def test_nothing_can_be_tested_without_variance_or_neurons(samples):
-    X, y = unlike_samples(20)
-    if samples == "equal":
-        X = np.eye(3, D)[y]
-    if samples == "single":
-        X, y = X[::20], y[::20]
-    if samples == "far":
-        # All neurons are linear.
-        X = X + 1e6
-    if samples == "without neurons":
-        assert dispersion(LeftOutSamples(stacked(X, y)), SharedBand.empty(D)) == np.inf
-    else:
-        assert dispersion_of(X, y) == np.inf
 
 
 @pytest.mark.parametrize("n_classes", [4, 24])

@@ -8,7 +8,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core.features import Blocks
-from ffnb_sklearn.core.heads.gaussians import ClassGaussians
+from ffnb_sklearn.core.gaussians import ClassGaussians
 from ffnb_sklearn.core.moments import ClassMoments
 
 CPU = torch.device("cpu")
@@ -57,7 +57,7 @@ def test_mean_variances_are_those_of_scaled_features():
     expected = [one.scatter().diagonal()[COLUMNS] @ scale**2 / one.weight / 3 for one in moments]
     assert_allclose(gaussians.mean_variances(), expected, rtol=1e-12)
     assert_allclose(
-        gaussians.pooled_variance(), np.average(expected, weights=[4, 1, 2.5]), rtol=1e-12
+        gaussians.pooled_variance, np.average(expected, weights=[4, 1, 2.5]), rtol=1e-12
     )
 
 
@@ -76,7 +76,7 @@ def test_other_penalties_change_nothing_but_what_depends_on_them():
 def test_where_no_class_has_spread_that_between_the_classes_counts():
     moments = classes(0.0)
 
-    variance = stacked(moments).pooled_variance()
+    variance = stacked(moments).pooled_variance
 
     means = np.stack([one.mean[COLUMNS] for one in moments])
     centred = means - np.average(means, axis=0, weights=[4, 1, 2.5])
@@ -85,9 +85,9 @@ def test_where_no_class_has_spread_that_between_the_classes_counts():
 
 
 def test_where_there_is_no_spread_at_all_it_is_the_energy_or_one():
-    assert_allclose(stacked(classes(0.0, 0.0)).pooled_variance(), np.mean(25.0 / PENALTIES))
+    assert_allclose(stacked(classes(0.0, 0.0)).pooled_variance, np.mean(25.0 / PENALTIES))
     nothing = [replace(one, mean=0.0 * one.mean) for one in classes(0.0)]
-    assert stacked(nothing).pooled_variance() == 1.0
+    assert stacked(nothing).pooled_variance == 1.0
 
 
 def test_a_penalty_is_a_scaled_feature():
@@ -107,7 +107,7 @@ def test_a_penalty_is_a_scaled_feature():
     assert_allclose(
         stacked(scaled, np.ones(3)).mean_variances(), plain.mean_variances(), rtol=1e-12
     )
-    assert isinstance(plain.pooled_variance(), torch.Tensor)
+    assert isinstance(plain.pooled_variance, torch.Tensor)
 
 
 def ridge_of(gaussians, epsilon):
@@ -189,7 +189,7 @@ def test_rounding_of_means_separates_no_classes(value):
     shift = np.spacing(value)
     gaussians = stacked(with_constant(value, shift))
     assert len(set(gaussians.means[:, 1].tolist())) == 1
-    within, between, _ = gaussians.spreads()
+    within, between, _ = gaussians.spreads
     assert (within[1], between[1]) == (0.0, 0.0)
     # Further columns keep their bits.
     other = stacked(classes())
@@ -214,10 +214,10 @@ def test_a_constant_column_does_not_hide_the_variance_between_classes():
         plain.append(replace(each, mean=each.mean[[0, 3]], factor=factor))
     for each in moments:
         each.mean[2] = 1.7e18
-    found = stacked(moments, np.ones(3)).pooled_variance()
+    found = stacked(moments, np.ones(3)).pooled_variance
     alone = ClassGaussians.from_moments(plain, np.arange(2), np.ones(2), device=CPU)
     # Of three columns, one has no variance.
-    assert_allclose(found, alone.pooled_variance() * 2.0 / 3.0, rtol=1e-12)
+    assert_allclose(found, alone.pooled_variance * 2.0 / 3.0, rtol=1e-12)
 
 
 def test_rounding_of_a_shared_neuron_is_relative_to_all_shared_neurons():

@@ -1,0 +1,1 @@
+"""The choice of the values that the parameters leave open."""
