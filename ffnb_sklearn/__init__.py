@@ -2,11 +2,11 @@
 
 The estimators follow scikit-learn's interface. Any call of `partial_fit` may bring labels that have
 not been seen before, and earlier classes are retained. Metrics, loaders of data, networks, the
-classifiers of other papers, and the errors and warnings are in `metrics`, `datasets`, `backbones`,
-`baselines` and `exceptions`.
+classifiers of other papers, the shrinkage of covariances, and the errors and warnings are in
+`metrics`, `datasets`, `backbones`, `baselines`, `covariance` and `exceptions`.
 """
 
-from . import backbones, baselines, datasets, exceptions, metrics, streams  # noqa: F401
+from . import backbones, baselines, covariance, datasets, exceptions, metrics, streams  # noqa: F401
 from ._base.bands import Bands
 from ._version import __version__
 from .backbones import TorchFeatureExtractor

@@ -150,7 +150,7 @@ def test_public_name_is_on_api_page(name):
         assert f"ffnb_sklearn.{name}" in documented()
 
 
-@pytest.mark.parametrize("room", ["baselines", "datasets", "exceptions", "metrics"])
+@pytest.mark.parametrize("room", ["baselines", "covariance", "datasets", "exceptions", "metrics"])
 def test_public_names_of_a_module_are_on_api_page(room):
     names = importlib.import_module(f"ffnb_sklearn.{room}").__all__
     names = set(names) - set(ffnb_sklearn.__all__)

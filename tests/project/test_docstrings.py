@@ -20,6 +20,7 @@ OF_ESTIMATORS = {"ES01", "EX01", "SA01"}
 OF_PROPERTIES = {"PR02"}
 # Only the package makes these records, whose fields are their attributes.
 WITHOUT_PARAMETERS = {
+    "covariance.ShrinkageChoice",
     "metrics.ForgettingBound",
     "metrics.LayerBound",
     "metrics.TransferQuality",
@@ -27,7 +28,7 @@ WITHOUT_PARAMETERS = {
     "streams.StreamResult",
 }
 
-ROOMS = ("metrics", "datasets", "backbones", "baselines")
+ROOMS = ("covariance", "metrics", "datasets", "backbones", "baselines")
 MODULES = {f"{name}.": getattr(ffnb_sklearn, name) for name in ROOMS}
 MODULES |= {
     "": ffnb_sklearn,
