@@ -257,7 +257,7 @@ def test_a_new_class_adds_its_pairs_and_moves_no_old_hyperplane(rank):
     planes, offsets = np.empty((0, N_FEATURES + 20)), np.empty(0)
     for label in [3, 5, 0, 2, 1, 4]:
         learn(clf, [of_classes(label)])
-        fisher = prediction.solve_once(clf._state.model, torch.device("cpu")).classifier
+        fisher = prediction.solve_once(clf._state.model, torch.device("cpu")).head
         n_classes = len(clf.classes_)
         assert len(fisher.planes) == len(fisher.offsets) == n_classes * (n_classes - 1) // 2
         # Block sizes depend on the number of classes, so planes are equal up to rounding.

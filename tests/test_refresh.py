@@ -32,7 +32,7 @@ def learned(n_samples, **parameters):
 def solutions(monkeypatch):
     """Return a list that grows by a name for every solution."""
     made = []
-    for name in ("solve", "follow"):
+    for name in ("solve", "update_solution"):
         original = getattr(prediction, name)
 
         def counted(*arguments, name=name, original=original, **keywords):
@@ -84,7 +84,13 @@ def test_the_share_of_growth_decides_what_is_solved(solutions):
         model.partial_fit(DIGITS[row : row + 1], LABELS[row : row + 1])
     model.predict(DIGITS[:1])
     # The choice of 100 samples holds up to 105, and that of 106 up to 111.
-    assert solutions == ["solve", *["follow"] * 5, "solve", *["follow"] * 5, "solve"]
+    assert solutions == [
+        "solve",
+        *["update_solution"] * 5,
+        "solve",
+        *["update_solution"] * 5,
+        "solve",
+    ]
 
 
 def test_without_a_growth_each_call_is_solved(solutions):
@@ -110,16 +116,16 @@ def test_a_class_that_follows_has_the_distances_of_its_moments():
     model.predict(DIGITS[:1])
     model.partial_fit(DIGITS[300:320], LABELS[300:320])
     model.predict(DIGITS[:1])
-    head = model._state.model.solution.classifier
+    head = model._state.model.solution.head
     # Solving the same classes again under the same B changes nothing.
     everything = model._state.model.classifier_moments(range(10))
-    whole = prediction.follow(
+    whole = prediction.update_solution(
         model._state.model.solution,
         model._state.model.space,
         everything,
         range(10),
         device=prediction.torch.device("cpu"),
-    ).classifier
+    ).head
     for name in ("planes", "offsets", "rows", "shifts"):
         assert_allclose(getattr(head, name), getattr(whole, name), rtol=1e-9, atol=1e-12)
 
@@ -143,7 +149,7 @@ def test_calls_between_predictions_follow_together(solutions):
     one_call.predict(DIGITS[:1])
     one_call.partial_fit(DIGITS[300:310], LABELS[300:310])
     model.predict(DIGITS[:1])
-    assert solutions == ["solve", "solve", "follow"]
+    assert solutions == ["solve", "solve", "update_solution"]
     assert_allclose(model.predict_proba(DIGITS), one_call.predict_proba(DIGITS), atol=1e-6)
 
 
@@ -155,7 +161,7 @@ def test_other_heads_keep_the_choice(head, solutions):
     model.partial_fit(DIGITS[300:310], LABELS[300:310])
     model.predict(DIGITS[:1])
     assert (model.shrinkage_, model.epsilon_) == chosen
-    assert solutions == ["solve", "follow", "solve"]
+    assert solutions == ["solve", "update_solution", "solve"]
     given = dict(zip(("shrinkage", "epsilon"), chosen, strict=True))
     fixed = learned(300, classifier=head, **given)
     fixed.partial_fit(DIGITS[300:310], LABELS[300:310])

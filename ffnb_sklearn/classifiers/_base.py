@@ -155,7 +155,7 @@ class BaseDiscriminantClassifier(
         if isinstance(samples, WideSamples):
             return samples.matrix
         samples = samples.double()
-        features = prediction.view(state.model, samples)
+        features = prediction.classifier_features(state.model, samples)
         if features is samples:
             # Without neurons the features are the samples, which belong to the caller.
             features = features.clone()
@@ -527,7 +527,7 @@ class BaseDiscriminantClassifier(
     def _head(self, state):
         """Return the solved classifier."""
         device = resolve_device(self.device)
-        return prediction.solve_once(state.model, device).classifier
+        return prediction.solve_once(state.model, device).head
 
     def _class_priors(self, state):
         """Return the prior probabilities of the classes seen; background classes have 0."""

@@ -17,7 +17,7 @@ from .heads.interface import NUMBERS_TOGETHER
 from .likeness import LeftOutLikeness, pooled_likeness
 from .linalg import LENGTH_ROUNDING
 from .model import Model, Samples, Task
-from .prediction import classifier_view, relative_distances
+from .prediction import relative_distances, select_columns
 from .sparse import SparseInputs
 
 # Returns the features that moments get of the samples of a task with some numbers.
@@ -41,8 +41,8 @@ def left_out_likeness(
     numbers, weights = _distinct_samples(task, before.settings.chunk_size)
     classes = task.classes.cpu().numpy()[numbers]
     keeps_choice = bool(learned.chosen_from)
-    judge = before if keeps_choice else learned
-    class_weights = np.array([each.weight for each in judge.moments])
+    model = before if keeps_choice else learned
+    class_weights = np.array([each.weight for each in model.moments])
     learned_weight = float(class_weights.sum())
     candidates = np.arange(len(numbers))
     if not keeps_choice:
@@ -53,7 +53,7 @@ def left_out_likeness(
     values = np.empty(0)
     if len(chosen):
         excluded = None if keeps_choice else weights[chosen]
-        values = _likeness_of_each(judge, task, features_of, numbers[chosen], excluded)
+        values = _likeness_of_each(model, task, features_of, numbers[chosen], excluded)
     n_missing = n_classes - len(before.left_out)
     left_out = list(before.left_out)
     left_out += [LeftOutLikeness()] * n_missing
@@ -76,7 +76,7 @@ def left_out_likeness(
 
 @plain_torch
 def _likeness_of_each(
-    judge: Model,
+    model: Model,
     task: Task,
     features_of: FeaturesOf,
     numbers: npt.NDArray[np.intp],
@@ -88,23 +88,23 @@ def _likeness_of_each(
     has not learned the task.
     """
     device = task.classes.device
-    relative = relative_distances(judge, device)
-    n_features = judge.feature_map.n_features
-    size = max(1, min(judge.settings.chunk_size, NUMBERS_TOGETHER // n_features))
+    relative = relative_distances(model, device)
+    n_features = model.feature_map.n_features
+    size = max(1, min(model.settings.chunk_size, NUMBERS_TOGETHER // n_features))
     results = []
-    with few_threads(2.0 * judge.n_operations * len(numbers)):
+    with few_threads(2.0 * model.n_operations * len(numbers)):
         for start in range(0, len(numbers), size):
             chunk = torch.from_numpy(numbers[start : start + size])
             samples = features_of(chunk)
             if weights is None:
-                values = relative.likeness(classifier_view(judge, samples))
+                values = relative.likeness(select_columns(model, samples))
             else:
                 chunk_weights = as_tensor(weights[start : start + size], device=device)
                 classes = task.classes[chunk]
-                along_axes, leverages = _along_axes(judge, samples, classes, chunk_weights)
+                along_axes, leverages = _along_axes(model, samples, classes, chunk_weights)
                 values = relative.left_out_likeness(
-                    classifier_view(judge, samples),
-                    classifier_view(judge, along_axes),
+                    select_columns(model, samples),
+                    select_columns(model, along_axes),
                     classes,
                     chunk_weights,
                     leverages,

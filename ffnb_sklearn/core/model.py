@@ -80,7 +80,7 @@ class Trained(Protocol):
 
 
 @dataclass(frozen=True)
-class Earlier:
+class EarlierSolutions:
     """The solutions of an earlier model.
 
     Attributes
@@ -116,7 +116,7 @@ class Model:
         Former `classifier_moments` of each class, by which shrinkage, ridge and all that classes
         share are chosen; None stands for the present moments of a class. Empty if all are the
         present ones.
-    earlier : Earlier or None
+    earlier : EarlierSolutions or None
         Last solution before this model by the same choice, which the solution follows. Neither
         files nor pickles hold it, because it follows from `chosen_from`.
     cache : dict
@@ -131,7 +131,7 @@ class Model:
     trained: Trained | None = None
     left_out: tuple[LeftOutLikeness, ...] = ()
     chosen_from: tuple[ClassMoments | None, ...] = ()
-    earlier: Earlier | None = field(default=None, repr=False, compare=False)
+    earlier: EarlierSolutions | None = field(default=None, repr=False, compare=False)
     cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Model":
@@ -235,7 +235,9 @@ class Model:
                 (chosen_from[number],) = before.classifier_moments([number])
         earlier = before.earlier
         if before.solution is not None:
-            earlier = Earlier(before.moments, before.solution, before.cache.get("relative"))
+            earlier = EarlierSolutions(
+                before.moments, before.solution, before.cache.get("relative")
+            )
         return replace(self, chosen_from=tuple(chosen_from), earlier=earlier)
 
     def may_keep_choice(self, before: "Model") -> bool:

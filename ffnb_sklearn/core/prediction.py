@@ -15,10 +15,10 @@ import torch
 from .device import Array, as_tensor, few_threads, place_arrays, plain_torch
 from .heads.distances import GaussianDistances
 from .heads.interface import Rows
-from .model import Earlier, Model, Samples
+from .model import EarlierSolutions, Model, Samples
 from .moments import ClassMoments
 from .novelty import RelativeDistances, fit_relative_distances
-from .solution import Solution, follow, solve
+from .solution import Solution, solve, update_solution
 from .sparse import SparseInputs, SparseRows
 
 _T = TypeVar("_T")
@@ -53,7 +53,7 @@ def _solve(model: Model, device: torch.device) -> Solution:
     else:
         earlier_solution = model.earlier.solution
     changed = _changed_classes(model, model.earlier)
-    solution = follow(
+    solution = update_solution(
         earlier_solution,
         space,
         model.classifier_moments(changed),
@@ -66,7 +66,7 @@ def _solve(model: Model, device: torch.device) -> Solution:
     return solve(space, moments, device=device, choice=earlier_solution.choice)
 
 
-def _changed_classes(model: Model, earlier: Earlier | None) -> list[int]:
+def _changed_classes(model: Model, earlier: EarlierSolutions | None) -> list[int]:
     """Return the numbers of the classes that differ from those of an earlier model.
 
     None stands for the model by which the choice was made.
@@ -82,7 +82,7 @@ def _changed_classes(model: Model, earlier: Earlier | None) -> list[int]:
 @plain_torch
 def scores(model: Model, X: Samples) -> torch.Tensor:
     """Compute class scores, of shape (n_samples, n_classes)."""
-    classifier = solve_once(model, X.device).classifier
+    classifier = solve_once(model, X.device).head
     classifier = _place(model, "classifier", classifier, X)
     return _map_chunks(model, X, classifier.scores)
 
@@ -93,7 +93,7 @@ def most_likely(model: Model, X: Samples, order: Array) -> torch.Tensor:
 
     Among classes of equal scores it is the first in `order`, which holds all classes.
     """
-    classifier = solve_once(model, X.device).classifier
+    classifier = solve_once(model, X.device).head
     classifier = _place(model, "classifier", classifier, X)
     numbers = torch.as_tensor(order, device=X.device)
     return _map_chunks(model, X, lambda rows: classifier.most_likely(rows, numbers))
@@ -114,9 +114,9 @@ def scores_and_likeness(model: Model, X: Samples) -> tuple[torch.Tensor, torch.T
     """
     solution = solve_once(model, X.device)
     distances = relative_distances(model, X.device)
-    classifier = _place(model, "classifier", solution.classifier, X)
+    classifier = _place(model, "classifier", solution.head, X)
     relative = _place(model, "relative", distances, X)
-    has_distances = distances.distances is solution.classifier
+    has_distances = distances.distances is solution.head
 
     def both(rows: Rows) -> torch.Tensor:
         if has_distances:
@@ -131,13 +131,13 @@ def scores_and_likeness(model: Model, X: Samples) -> tuple[torch.Tensor, torch.T
 
 
 @plain_torch
-def view(model: Model, X: torch.Tensor) -> torch.Tensor:
+def classifier_features(model: Model, X: torch.Tensor) -> torch.Tensor:
     """Compute the features that the classifier sees, of shape (n_samples, d)."""
     features = _place(model, "features", model.feature_map, X)
-    return classifier_view(model, features(X))
+    return select_columns(model, features(X))
 
 
-def classifier_view(model: Model, features: torch.Tensor) -> torch.Tensor:
+def select_columns(model: Model, features: torch.Tensor) -> torch.Tensor:
     """Return the features that the classifier uses."""
     columns = model.columns
     if len(columns) == model.feature_map.n_features:
@@ -179,8 +179,8 @@ def _solve_relative_distances(model: Model, device: torch.device) -> RelativeDis
         model.classifier_moments(changed), solution.choice, device=device
     )
     followed = None
-    if relative.distances is earlier_solution.classifier:
-        followed = solution.classifier
+    if relative.distances is earlier_solution.head:
+        followed = solution.head
     updated = relative.update_classes(classes, changed, followed)
     if updated is not None:
         return updated
@@ -239,4 +239,4 @@ def _classifier_rows(model: Model, X: Samples, rows: slice) -> Rows:
     """Return the features of some samples in the form that a head takes."""
     if isinstance(X, SparseInputs):
         return SparseRows(X.sparse(rows))
-    return view(model, X[rows].double())
+    return classifier_features(model, X[rows].double())

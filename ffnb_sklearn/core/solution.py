@@ -19,16 +19,16 @@ __all__ = [
     "FeatureSpace",
     "Solution",
     "apply_choice",
-    "follow",
     "n_classifier_weights",
     "solve",
+    "update_solution",
 ]
 
 
 class Solution(NamedTuple):
     """A classifier over the columns that it sees, and the choice that it follows."""
 
-    classifier: Head
+    head: Head
     choice: Choice
 
 
@@ -122,7 +122,7 @@ def solve(
     return Solution(head, choice)
 
 
-def follow(
+def update_solution(
     solution: Solution,
     space: FeatureSpace,
     moments: Sequence[ClassMoments],
@@ -138,10 +138,10 @@ def follow(
     if not numbers:
         return solution
     classes = space.stack_each(moments, solution.choice, device=device)
-    head = solution.classifier.update_classes(classes, numbers)
+    head = solution.head.update_classes(classes, numbers)
     if head is None:
         return None
-    return solution._replace(classifier=head)
+    return solution._replace(head=head)
 
 
 def apply_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> ClassGaussians:

@@ -89,7 +89,7 @@ def test_left_out_digits():
 def parts(model, rows):
     """Relative distances without probabilities, and largest probabilities."""
     relative = prediction.relative_distances(model._state.model, torch.device("cpu"))
-    features = prediction.view(model._state.model, torch.as_tensor(rows))
+    features = prediction.classifier_features(model._state.model, torch.as_tensor(rows))
     without_probabilities = replace(relative, overlap=0.0).likeness(features).numpy()
     return without_probabilities, model.predict_proba(rows).max(axis=1)
 

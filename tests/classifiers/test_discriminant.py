@@ -98,7 +98,7 @@ def test_data_on_disk_is_read_in_chunks(dtype, tmp_path, monkeypatch):
 def test_a_head_of_one_covariance_has_no_weights_of_own_axes():
     clf = IncrementalDiscriminantAnalysis(shared_band_size=20, shrinkage=1.0, random_state=0)
     clf.fit(X, CODES).predict(X)
-    head = prediction.solve_once(clf._state.model, torch.device("cpu")).classifier
+    head = prediction.solve_once(clf._state.model, torch.device("cpu")).head
 
     found = sum(one.size for one in (head.centre, head.planes, head.offsets, head.rows))
 

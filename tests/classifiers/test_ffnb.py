@@ -73,7 +73,7 @@ def test_a_head_of_identities_has_no_weights_of_own_axes():
     clf = ffnb(covariance="identity").fit(X, CODES)
     clf.predict(X)
     model = clf._state.model
-    head = prediction.solve_once(model, torch.device("cpu")).classifier
+    head = prediction.solve_once(model, torch.device("cpu")).head
 
     found = sum(one.size for one in (head.centre, head.planes, head.offsets, head.rows))
 

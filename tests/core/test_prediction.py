@@ -29,8 +29,8 @@ def test_the_classifier_is_solved_when_scores_are_first_asked_for_and_never_agai
     assert len(solved) == 1
     # A model made from this model may have other moments, and then solves anew.
     assert (
-        prediction.solve_once(replace(model), CPU).classifier
-        is not prediction.solve_once(model, CPU).classifier
+        prediction.solve_once(replace(model), CPU).head
+        is not prediction.solve_once(model, CPU).head
     )
     assert len(solved) == 2
 
@@ -40,7 +40,9 @@ def test_the_view_has_the_columns_that_the_classifier_sees(skip_connection):
     model = known(replace(BARE, skip_connection=skip_connection))
 
     columns = slice(0 if skip_connection else 5, None)
-    assert torch.equal(prediction.view(model, TASK.X), model.feature_map(TASK.X)[:, columns])
+    assert torch.equal(
+        prediction.classifier_features(model, TASK.X), model.feature_map(TASK.X)[:, columns]
+    )
 
 
 class Transfers(TorchDispatchMode):

@@ -25,7 +25,7 @@ KINDS = {
 def solved(model, moments=None, **changes):
     moments = moments_of_all(model) if moments is None else moments
     settings = replace(model.settings, **changes)
-    return solve(replace(model, settings=settings).space, moments, device=CPU).classifier
+    return solve(replace(model, settings=settings).space, moments, device=CPU).head
 
 
 @pytest.mark.parametrize(("changes", "kind"), KINDS.values(), ids=KINDS)
@@ -33,7 +33,7 @@ def test_the_classifier_is_of_the_kind_chosen(changes, kind):
     model = learnt([task(0, 1), task(2, 3)], **changes)
 
     assert isinstance(solved(model), kind)
-    assert isinstance(prediction.solve_once(model, CPU).classifier, kind)
+    assert isinstance(prediction.solve_once(model, CPU).head, kind)
 
 
 @pytest.mark.parametrize("changes", [changes for changes, _ in KINDS.values()], ids=KINDS)
@@ -119,11 +119,11 @@ def test_draws_follow_the_seed(head):
     first, again, other = solution(0), solution(0), solution(1)
     assert first.choice == again.choice
     assert solution(1, first.choice).choice == first.choice
-    assert_array_equal(first.classifier.planes, again.classifier.planes)
+    assert_array_equal(first.head.planes, again.head.planes)
     if head == "ova":
-        assert first.classifier.power == again.classifier.power != other.classifier.power
+        assert first.head.power == again.head.power != other.head.power
     if head == "gaussian":
-        found = [one.classifier.temperature for one in (first, again, other)]
+        found = [one.head.temperature for one in (first, again, other)]
         assert found[0] == found[1] != found[2]
 
 

@@ -166,7 +166,7 @@ def _energy_products(
     outputs = old_layers[0][:, :0]
     for draft, leaf, old_layer in zip(drafts, leaves, old_layers, strict=True):
         leaf_in_axes = draft.open_axes.project(leaf)
-        rows = as_array(leaf_in_axes / draft.reach)
+        rows = as_array(leaf_in_axes / draft.typical_length)
         band = Band(draft.layer, rows, activation, scale=draft.scale)
         below = torch.cat([old_layer, outputs], dim=1)
         beta_coordinates = draft.open_axes.project(below)

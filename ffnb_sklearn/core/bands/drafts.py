@@ -29,16 +29,16 @@ class Draft:
     The rows W lie within the residual axes, `open_axes`. `responses` hold the responses of the
     task's samples, by default each to rows that were fitted without this sample, and `corrections`
     hold the responses minus W z, which a descent keeps; both have the shape (n_samples,
-    n_neurons). `reach` is the inverse unit of the rows in a
-    descent: that of `FittedRows`, or 1 in absolute units. `scale` is the factor of the outputs,
-    which gives them the unit of the inputs; 1 in absolute units.
+    n_neurons). `typical_length` is the inverse unit of the rows in a descent: that of `FittedRows`,
+    or 1 in absolute units. `scale` is the factor of the outputs, which gives them the unit of the
+    inputs; 1 in absolute units.
     """
 
     layer: int
     rows: torch.Tensor
     responses: torch.Tensor
     corrections: torch.Tensor
-    reach: torch.Tensor
+    typical_length: torch.Tensor
     scale: float
     open_axes: NullSpace
 
@@ -139,13 +139,15 @@ def _draft_of(
 ) -> Draft:
     """Return the draft of a layer from its fitted rows."""
     if model.settings.units == "absolute":
-        reach = torch.ones_like(fitted.reach)
+        typical_length = torch.ones_like(fitted.typical_length)
         scale = 1.0
     else:
-        reach = fitted.reach
+        typical_length = fitted.typical_length
         scale = _common_scale(model, fitted)
     corrections = fitted.responses - below @ fitted.rows.T
-    return Draft(layer, fitted.rows, fitted.responses, corrections, reach, scale, open_axes)
+    return Draft(
+        layer, fitted.rows, fitted.responses, corrections, typical_length, scale, open_axes
+    )
 
 
 def _common_scale(model: Model, fitted: FittedRows) -> float:

@@ -25,14 +25,15 @@ _LEAST_GAMMA = 1e-4
 class FittedRows(NamedTuple):
     """Rows of a new band, and the responses of the samples that they were fitted to.
 
-    `reach` is the root mean square length of the samples in the residual axes (if that is rounding,
-    in all axes; 1 if all samples are zero), and `magnitude` that of a feature. `is_rounding` is
-    True if the samples are not all zero, but have only rounding in the residual axes.
+    `typical_length` is the root mean square length of the samples in the residual axes (if that is
+    rounding, in all axes; 1 if all samples are zero), and `magnitude` that of a feature.
+    `is_rounding` is True if the samples are not all zero, but have only rounding in the residual
+    axes.
     """
 
     rows: torch.Tensor
     responses: torch.Tensor
-    reach: torch.Tensor
+    typical_length: torch.Tensor
     magnitude: torch.Tensor
     is_rounding: bool
 
@@ -174,7 +175,7 @@ def _measure(
     lengths: torch.Tensor,
     weights: torch.Tensor,
 ) -> FittedRows:
-    """Return rows with the reach and the magnitude of the samples.
+    """Return rows with the typical length and the magnitude of the samples.
 
     `coordinates` hold the samples in the residual axes, and `lengths` are the norms of the samples.
     """
@@ -183,13 +184,13 @@ def _measure(
     if is_zero:
         length = torch.ones_like(length)
     residual_lengths = torch.linalg.vector_norm(coordinates, dim=1)
-    reach = _root_mean_square(residual_lengths, weights)
+    typical_length = _root_mean_square(residual_lengths, weights)
     # The past and the axes that it leaves have errors of this size.
     error_of_past = SUM_ROUNDING**0.5 * length
-    is_rounding = not is_zero and bool(reach < error_of_past)
-    reach = torch.where(reach > LENGTH_ROUNDING * length, reach, length)
+    is_rounding = not is_zero and bool(typical_length < error_of_past)
+    typical_length = torch.where(typical_length > LENGTH_ROUNDING * length, typical_length, length)
     magnitude = length / rows.shape[1] ** 0.5
-    return FittedRows(rows, responses, reach, magnitude, is_rounding)
+    return FittedRows(rows, responses, typical_length, magnitude, is_rounding)
 
 
 def _root_mean_square(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:

@@ -13,9 +13,9 @@ from ..features import Blocks, SharedBand
 from ..gaussians import ClassGaussians
 from ..settings import Choice, Settings
 from .densities import GaussianDensities, may_be_gaussian
-from .discriminant import (
+from .pooled import (
     LARGEST_RIDGE,
-    LeftOutSamples,
+    Judge,
     PooledDiscriminant,
     best_discriminant,
     resolution,
@@ -66,15 +66,15 @@ def choose(
     energy = separation_energy(gaussians, blocks)
     if shrinkage is not None and epsilon is not None:
         return Choice(energy, shrinkage, epsilon)
-    left_out = LeftOutSamples(gaussians.weigh_blocks(blocks, energy))
-    is_curved = keeps_own and blocks.n_shared > 0
+    judge = Judge(gaussians.weigh_blocks(blocks, energy))
+    is_nonlinear = keeps_own and blocks.n_shared > 0
     if epsilon is None:
-        discriminant = best_discriminant(left_out, is_curved)
+        discriminant = best_discriminant(judge, is_nonlinear)
     else:
-        discriminant = PooledDiscriminant(left_out, LARGEST_RIDGE, is_curved)
+        discriminant = PooledDiscriminant(judge, LARGEST_RIDGE, is_nonlinear)
     is_open = shrinkage is None and epsilon is None and settings.covariance == "class"
-    if is_open and keeps_own and may_be_gaussian(left_out, blocks, shared):
-        densities = GaussianDensities(left_out, blocks.n_inputs, discriminant.metric)
+    if is_open and keeps_own and may_be_gaussian(judge, blocks, shared):
+        densities = GaussianDensities(judge, blocks.n_inputs, discriminant.metric)
         # Without errors of either, nothing speaks against the discriminant.
         if discriminant.entropy >= _CLEAR_SHARE * densities.entropy + resolution(gaussians):
             return densities.choice()

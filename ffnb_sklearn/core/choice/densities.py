@@ -13,7 +13,7 @@ from ..features import Blocks, SharedBand
 from ..gaussians import LEAST_SHARE, ClassGaussians
 from ..linalg import SUM_ROUNDING, cholesky, symmetric_root
 from ..settings import Choice
-from .discriminant import LeftOutSamples, Metric, first_of_least, normal_draws
+from .pooled import Judge, Metric, first_of_least, normal_draws
 
 __all__ = [
     "GaussianDensities",
@@ -37,18 +37,18 @@ _MOST_INPUTS = 100
 _SAMPLES_PER_INPUT = 3.0
 
 
-def may_be_gaussian(left_out: LeftOutSamples, blocks: Blocks, shared: SharedBand) -> bool:
+def may_be_gaussian(judge: Judge, blocks: Blocks, shared: SharedBand) -> bool:
     """Return whether the classes may be Gaussian in the inputs, and the judge can test it."""
-    if not left_out.classes or blocks.n_inputs == 0 or blocks.n_shared == 0:
+    if not judge.classes or blocks.n_inputs == 0 or blocks.n_shared == 0:
         return False
-    n_samples = float(left_out.gaussians.counts.sum())
+    n_samples = float(judge.gaussians.counts.sum())
     most_inputs = min(_MOST_INPUTS, n_samples / _SAMPLES_PER_INPUT)
     if blocks.n_inputs > most_inputs:
         return False
-    return dispersion(left_out, shared) <= _MOST_DISPERSION
+    return dispersion(judge, shared) <= _MOST_DISPERSION
 
 
-def dispersion(left_out: LeftOutSamples, shared: SharedBand) -> float:
+def dispersion(judge: Judge, shared: SharedBand) -> float:
     r"""Return the dispersion of the means of mirrored neurons around those of Gaussian classes.
 
     It is the mean over the classes of
@@ -60,14 +60,14 @@ def dispersion(left_out: LeftOutSamples, shared: SharedBand) -> float:
     mean of z in units of s `t`. The dispersion is about 1 for Gaussian
     classes, and infinite if nothing can be tested.
     """
-    gaussians = left_out.gaussians
+    gaussians = judge.gaussians
     n_inputs = shared.rows.shape[1] - 1
     neurons = shared.moduli()
     outputs = slice(n_inputs + neurons.start, n_inputs + neurons.stop)
     rows = shared.rows[neurons, :-1]
     directions = as_tensor(rows, device=gaussians.means.device).T
     ratios = []
-    for c in left_out.classes:
+    for c in judge.classes:
         n = gaussians.counts[c]
         class_mean = gaussians.means[c]
         means = class_mean[:n_inputs] @ directions
@@ -169,8 +169,8 @@ class GaussianDensities:
     follows from their log-densities in the own class minus those in the nearest classes.
     """
 
-    def __init__(self, left_out: LeftOutSamples, n_inputs: int, metric: Metric) -> None:
-        inputs = left_out.gaussians.first_features(n_inputs)
+    def __init__(self, judge: Judge, n_inputs: int, metric: Metric) -> None:
+        inputs = judge.gaussians.first_features(n_inputs)
         self._inputs = inputs.weigh_blocks(Blocks(n_inputs, 0), 1.0)
         self._covariances = _class_covariances(inputs)
         draws = normal_draws(inputs.seed, n_inputs, inputs.means.device)
@@ -178,10 +178,10 @@ class GaussianDensities:
         draws = draws[: len(draws) // 2]
         self._samples = {}
         self._opponents = {}
-        for c in left_out.classes:
+        for c in judge.classes:
             root = symmetric_root(self._covariances[c])
             self._samples[c] = draws @ root
-            _, self._opponents[c] = left_out.nearest(c, metric)
+            _, self._opponents[c] = judge.nearest(c, metric)
         weights = inputs.weights[:, None, None]
         pooled = (weights * self._covariances).sum(0) / weights.sum()
         unit = torch.diag(self._inputs.pooled_variance * self._inputs.penalties)
@@ -191,7 +191,7 @@ class GaussianDensities:
         for ridge, shrinkage in grid:
             base = pooled + ridge * unit
             margins = self._margins(shrinkage, shrinkage * base)
-            entropy, temperature = left_out.least_cross_entropy(margins)
+            entropy, temperature = judge.least_cross_entropy(margins)
             entropies.append(entropy)
             temperatures.append(temperature)
         position = first_of_least(entropies)

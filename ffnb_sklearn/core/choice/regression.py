@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from ..gaussians import LEAST_SHARE, ClassGaussians
-from .discriminant import LeftOutSamples, Metric, SolvedMeans, normal_draws
+from .pooled import Judge, Metric, SolvedMeans, normal_draws
 
 __all__ = ["LINEAR", "RegressedMeans", "left_out_values"]
 
@@ -42,31 +42,31 @@ class RegressedMeans(SolvedMeans):
 
         The logits are the arsinh of the values, see `ffnb_sklearn.core.heads.ridge`.
         """
-        left_out = LeftOutSamples(gaussians)
-        if not left_out.classes:
+        judge = Judge(gaussians)
+        if not judge.classes:
             return 1.0
-        metric = left_out.metric(self.base, self.planes)
+        metric = judge.metric(self.base, self.planes)
         gram = self.gram
         n_classes = len(gram)
         draws = _laplace_draws(gaussians)
         margins = []
-        for c in left_out.classes:
+        for c in judge.classes:
             # The draws of a class belong to its distance from class c, and not to its number.
-            nearness = gram[c] - self.in_total @ left_out.off_centre
+            nearness = gram[c] - self.in_total @ judge.off_centre
             nearness[c] = torch.inf
             order = nearness.argsort(descending=True, stable=True)
-            products = draws @ left_out.root(c, self.in_total[order])
-            leverages = _leverages(left_out, metric, c, self.in_total, gram[c, c], products[:, 0])
+            products = draws @ judge.root(c, self.in_total[order])
+            leverages = _leverages(judge, metric, c, self.in_total, gram[c, c], products[:, 0])
             values = (1.0 + gram[c, order] + products) / n_classes
             values = left_out_values(values, leverages)
             logits = torch.asinh(values * (n_classes / LINEAR))
             margins.append(logits[:, :1] - logits[:, 1:])
-        _, temperature = left_out.least_cross_entropy(margins)
+        _, temperature = judge.least_cross_entropy(margins)
         return temperature
 
 
 def _leverages(
-    left_out: LeftOutSamples,
+    judge: Judge,
     metric: Metric,
     c: int,
     in_total: torch.Tensor,
@@ -80,7 +80,7 @@ def _leverages(
     with the mean h of :math:`z^\top T^{-1} z` over the deviations z of the samples from the mean of
     their class, :math:`m_c` from the centre. `products` are :math:`z^\top T^{-1} m_c`.
     """
-    gaussians = left_out.gaussians
+    gaussians = judge.gaussians
     n_classes = len(gaussians.weights)
     rows = gaussians.class_rows[c]
     products_within = rows @ metric.planes.T
@@ -88,7 +88,7 @@ def _leverages(
     squares_along_means = products_within * products_in_total
     along_means = squares_along_means.sum() / n_classes
     along_means = along_means / gaussians.weights[c]
-    h = left_out.mean_length(c, metric) - along_means
+    h = judge.mean_length(c, metric) - along_means
     h = h.clamp_min(0.0)
     # A sample has its share of all samples within the classes, and of its class between them.
     within = h / gaussians.counts.sum()

@@ -47,7 +47,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from ..choice.discriminant import SolvedMeans
+from ..choice.pooled import SolvedMeans
 from ..device import Array, as_array, as_tensor
 from ..gaussians import LEAST_SHARE, ClassGaussians
 from ..linalg import DiagonalPlusGram, cholesky

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from ..choice.discriminant import SolvedMeans
+from ..choice.pooled import SolvedMeans
 from ..device import Array, as_array, as_tensor
 from ..gaussians import ClassGaussians
 from ..settings import Choice, Settings

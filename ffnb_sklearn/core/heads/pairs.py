@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..choice.discriminant import SolvedMeans
+from ..choice.pooled import SolvedMeans
 from ..device import Array, as_array, as_tensor
 from ..gaussians import ClassGaussians
 from ..linalg import DiagonalPlusGram, cholesky, solve_in_place

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..choice.discriminant import SolvedMeans
+from ..choice.pooled import SolvedMeans
 from ..choice.regression import LINEAR, RegressedMeans
 from ..device import Array, as_array, as_tensor
 from ..gaussians import ClassGaussians

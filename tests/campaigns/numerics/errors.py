@@ -48,8 +48,8 @@ def model_errors(offset=0.0, scale=1.0, seed=0):
     classes = Classes(parts, INPUTS.shrinkage, INPUTS.epsilon)
     exactly = [moments(*part) for part in parts]
     pairs = list(zip(model.moments, exactly, strict=True))
-    fisher = prediction.solve_once(model, CPU).classifier
-    distances = prediction.solve_once(learnt([task], INPUTS, classifier="gaussian"), CPU).classifier
+    fisher = prediction.solve_once(model, CPU).head
+    distances = prediction.solve_once(learnt([task], INPUTS, classifier="gaussian"), CPU).head
     rows = torch.as_tensor(new)
     errors = {
         "means": max(relative_error(one.mean[None], mean) for one, (mean, _) in pairs),
@@ -72,8 +72,8 @@ def constant_errors(value, seed=0):
     new = _beside(new, value)
     model = learnt([task], INPUTS)
     classes = Classes(parts, INPUTS.shrinkage, INPUTS.epsilon)
-    fisher = prediction.solve_once(model, CPU).classifier
-    distances = prediction.solve_once(learnt([task], INPUTS, classifier="gaussian"), CPU).classifier
+    fisher = prediction.solve_once(model, CPU).head
+    distances = prediction.solve_once(learnt([task], INPUTS, classifier="gaussian"), CPU).head
     rows = torch.as_tensor(new)
     scatters = [
         (one.scatter(), moments(*part)[1]) for one, part in zip(model.moments, parts, strict=True)

@@ -31,7 +31,7 @@ def test_absolute_units_leave_rows_and_outputs_as_they_are():
 
     for draft in draft_bands(model, task(2)):
         assert draft.scale == 1.0
-        assert draft.reach == 1.0
+        assert draft.typical_length == 1.0
 
 
 def test_appended_drafts_give_the_model_its_new_features():

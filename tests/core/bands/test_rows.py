@@ -44,7 +44,7 @@ class Problem:
         alpha = np.linalg.solve(system, Phi.T @ self.Z.T @ (self.codes * weights[:, None]))
         return (Phi @ alpha).T
 
-    def reach(self):
+    def typical_length(self):
         open_part = self.Z @ scipy_null_space(self.kept)
         return np.average(np.square(open_part).sum(axis=1), weights=self.weights) ** 0.5
 
@@ -64,7 +64,7 @@ def test_rows_are_those_of_the_explicit_regression(init, n, d):
     fitted = problem.fit(past)
 
     rows = fitted.rows.numpy()
-    assert_allclose(fitted.reach, problem.reach(), rtol=1e-12)
+    assert_allclose(fitted.typical_length, problem.typical_length(), rtol=1e-12)
     assert_allclose(rows, problem.explicit(past, problem.weights), rtol=1e-9, atol=1e-12)
     assert_allclose(rows @ problem.kept.T, 0.0, atol=1e-14)
 
@@ -114,7 +114,7 @@ def test_features_of_zero_give_rows_of_zero():
 
     assert (fitted.rows == 0).all()
     assert (fitted.responses == 0).all()
-    assert fitted.reach == 1.0
+    assert fitted.typical_length == 1.0
 
 
 def test_the_ridge_is_relative_to_the_scale_of_the_features():
@@ -135,13 +135,13 @@ def test_random_rows_have_unit_energy_outside_the_kept_axes():
         np.random.default_rng(5).normal(size=(3, 12)), problem.Z, problem.weights
     )
 
-    rows, responses, reach, magnitude, _ = random_rows(
+    rows, responses, typical_length, magnitude, _ = random_rows(
         draw, Z, weights, null_space(past_of(torch.as_tensor(problem.kept)), 2)
     )
 
     assert_allclose(np.average(responses.numpy() ** 2, axis=0, weights=problem.weights), 1.0)
     assert_allclose(responses, Z @ rows.T, rtol=1e-12)
-    assert_allclose(reach, problem.reach(), rtol=1e-12)
+    assert_allclose(typical_length, problem.typical_length(), rtol=1e-12)
     squares = np.average(problem.Z**2, axis=0, weights=problem.weights)
     assert_allclose(magnitude, squares.mean() ** 0.5, rtol=1e-12)
     assert_allclose(rows.numpy() @ problem.kept.T, 0.0, atol=1e-14)
@@ -159,7 +159,7 @@ def test_random_rows_without_energy_but_rounding_are_zero(unit):
 
     assert not torch.any(fitted.rows)
     length = torch.linalg.vector_norm(features) / 20**0.5
-    assert_allclose(fitted.reach, length if unit else 1.0, rtol=1e-12)
+    assert_allclose(fitted.typical_length, length if unit else 1.0, rtol=1e-12)
 
 
 def test_a_sample_alone_has_taught_all_that_is_known_of_it():

@@ -20,7 +20,7 @@ from ffnb_sklearn import FFNBClassifier, IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.bands.layers import Band, Layers
 from ffnb_sklearn.core.choice.choose import choose, separation_energy
-from ffnb_sklearn.core.choice.discriminant import LeftOutSamples
+from ffnb_sklearn.core.choice.pooled import Judge
 from ffnb_sklearn.core.features import FeatureMap, FixedFeatures, SharedBand
 from ffnb_sklearn.core.gaussians import ClassGaussians
 from ffnb_sklearn.core.heads import HEADS
@@ -101,7 +101,11 @@ def error_of(choice, model, X, labels):
     head = HEADS["gaussian"]
     solved_means = head.solve_means(gaussians, choice, model.settings)
     distances = head.from_gaussians(gaussians, solved_means, choice, model.settings)
-    found = distances.scores(prediction.view(model, torch.as_tensor(X))).argmax(1).numpy()
+    found = (
+        distances.scores(prediction.classifier_features(model, torch.as_tensor(X)))
+        .argmax(1)
+        .numpy()
+    )
     return np.mean(found != labels)
 
 
@@ -317,8 +321,8 @@ def test_draws_follow_the_seed():
     for seed in (0, 0, 1):
         gaussians, blocks = classes_of(model, seed=seed)
         gaussians = apply_choice(gaussians, blocks, Choice(1.0, 1.0, 0.7))
-        base, left_out = gaussians.shared_covariance(1.0, 0.7), LeftOutSamples(gaussians)
-        entropies.append(left_out.cross_entropy(left_out.metric(base))[0])
+        base, judge = gaussians.shared_covariance(1.0, 0.7), Judge(gaussians)
+        entropies.append(judge.cross_entropy(judge.metric(base))[0])
 
     assert entropies[0] == entropies[1] != entropies[2]
     assert_allclose(entropies[2], entropies[0], rtol=0.1)
@@ -386,8 +390,8 @@ def test_any_classes_can_be_solved(sizes, settings, head, same):
     assert 0.0 < choice.epsilon < np.inf
     if max(sizes) == 1 or len(sizes) == 1:
         assert choice.input_energy == 1.0
-    head = prediction.solve_once(model, CPU).classifier
-    scores = head.scores(prediction.view(model, torch.as_tensor(X)))
+    head = prediction.solve_once(model, CPU).head
+    scores = head.scores(prediction.classifier_features(model, torch.as_tensor(X)))
     assert torch.isfinite(scores).all()
     if same:
         assert_array_equal(scores.argmax(1), labels)
@@ -412,8 +416,8 @@ def test_classes_without_kept_axes_can_be_solved(head, n_truncated):
     assert 0.0 < choice.shrinkage <= 1.0
     assert 0.0 < choice.epsilon < np.inf
     X, labels = curved_samples(1, 50)
-    head = solve(model.space, moments, device=CPU).classifier
-    found = head.scores(prediction.view(model, torch.as_tensor(X))).argmax(1).numpy()
+    head = solve(model.space, moments, device=CPU).head
+    found = head.scores(prediction.classifier_features(model, torch.as_tensor(X))).argmax(1).numpy()
     # One of six is right by chance.
     assert (found == labels).mean() > 0.4
 

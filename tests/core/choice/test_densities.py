@@ -16,7 +16,7 @@ from ffnb_sklearn.core.choice.densities import (
     distances_from_others,
     left_out_distances,
 )
-from ffnb_sklearn.core.choice.discriminant import LeftOutSamples
+from ffnb_sklearn.core.choice.pooled import Judge
 from ffnb_sklearn.core.features import Blocks, FixedFeatures, SharedBand, draw_shared_band
 from ffnb_sklearn.core.gaussians import ClassGaussians
 from ffnb_sklearn.core.moments import moments_of
@@ -48,9 +48,9 @@ def inputs_of(X, y, rank=None):
 
 
 def densities_of(X, y, rank=None):
-    left_out = LeftOutSamples(inputs_of(X, y, rank))
-    base = left_out.gaussians.shared_covariance(1.0, 0.7)
-    return GaussianDensities(left_out, X.shape[1], left_out.metric(base))
+    judge = Judge(inputs_of(X, y, rank))
+    base = judge.gaussians.shared_covariance(1.0, 0.7)
+    return GaussianDensities(judge, X.shape[1], judge.metric(base))
 
 
 def density_loss(X, y, gaussians, shrinkage, ridge, temperature):
@@ -221,7 +221,7 @@ def unlike_samples(n, *, gap=1.0, common=0.0, seed=0):
 def dispersion_of(X, y, n_neurons=60, rank=None):
     shared = draw_shared_band(n_neurons, X.shape[1], mirrored=True, seed=0)
     features = FixedFeatures(X.shape[1], shared)(torch.as_tensor(X)).numpy()
-    return dispersion(LeftOutSamples(stacked(features, y, rank)), shared)
+    return dispersion(Judge(stacked(features, y, rank)), shared)
 
 
 @pytest.mark.parametrize("rank", [None, 40])
@@ -268,7 +268,7 @@ def test_small_weights_do_not_change_the_dispersion():
 
     # The 19 axes of a class tell the number of its samples.
     found, expected = (
-        dispersion(LeftOutSamples(stacked(features, y, weight=w)), shared) for w in (1e-3, 1.0)
+        dispersion(Judge(stacked(features, y, weight=w)), shared) for w in (1e-3, 1.0)
     )
     assert_allclose(found, expected, rtol=1e-9)
 
@@ -284,6 +284,6 @@ def test_nothing_can_be_tested_without_variance_or_neurons(samples):
         # All neurons are linear.
         X = X + 1e6
     if samples == "without neurons":
-        assert dispersion(LeftOutSamples(stacked(X, y)), SharedBand.empty(D)) == np.inf
+        assert dispersion(Judge(stacked(X, y)), SharedBand.empty(D)) == np.inf
     else:
         assert dispersion_of(X, y) == np.inf

@@ -11,7 +11,7 @@ from sklearn.datasets import make_gaussian_quantiles
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from ffnb_sklearn import IncrementalDiscriminantAnalysis
-from ffnb_sklearn.core.choice.discriminant import LeftOutSamples
+from ffnb_sklearn.core.choice.pooled import Judge
 from ffnb_sklearn.core.gaussians import ClassGaussians
 from ffnb_sklearn.core.heads import distances
 from ffnb_sklearn.core.moments import moments_of
@@ -110,9 +110,9 @@ def test_the_temperature_is_that_of_the_same_ridge_over_the_pooled_covariance(
     # B / share has a ridge relative to a pooled covariance that counts in full.
     gaussians = gaussians_of(samples(5), None, np.linspace(1.0, 3.0, 5))
     share = 1.0 if covariance == "identity" else shrinkage or 1.0
-    base, left_out = gaussians.shared_covariance(1.0, 0.3 / share), LeftOutSamples(gaussians)
+    base, judge = gaussians.shared_covariance(1.0, 0.3 / share), Judge(gaussians)
 
-    _, expected = left_out.cross_entropy(left_out.metric(base))
+    _, expected = judge.cross_entropy(judge.metric(base))
 
     head = fit_distances(gaussians, covariance=covariance, shrinkage=shrinkage, epsilon=0.3)
     assert_allclose(head.temperature, expected, rtol=1e-9)

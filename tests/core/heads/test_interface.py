@@ -24,8 +24,10 @@ def solved(request):
     samples = task(0, 1, 2, n=20, seed=9)
     model = learnt([samples], classifier=request.param, skip_connection=True, band_size=0)
     model = replace(model, settings=replace(model.settings, shrinkage=0.4, epsilon=0.2))
-    x = prediction.view(model, torch.as_tensor(np.random.default_rng(0).normal(size=(70, D))))
-    return model, prediction.solve_once(model, CPU).classifier, x
+    x = prediction.classifier_features(
+        model, torch.as_tensor(np.random.default_rng(0).normal(size=(70, D)))
+    )
+    return model, prediction.solve_once(model, CPU).head, x
 
 
 def test_a_name_of_the_parameter_is_a_head(solved):

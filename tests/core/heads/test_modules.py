@@ -19,8 +19,10 @@ def head(request):
     samples = task(0, 1, 2, n=20, seed=9)
     model = learnt([samples], classifier=request.param, skip_connection=True, band_size=0)
     model = replace(model, settings=replace(model.settings, shrinkage=0.4, epsilon=0.2))
-    x = prediction.view(model, torch.as_tensor(np.random.default_rng(0).normal(size=(70, D))))
-    return prediction.solve_once(model, CPU).classifier, x
+    x = prediction.classifier_features(
+        model, torch.as_tensor(np.random.default_rng(0).normal(size=(70, D)))
+    )
+    return prediction.solve_once(model, CPU).head, x
 
 
 # Rows far away have squares beyond single precision.

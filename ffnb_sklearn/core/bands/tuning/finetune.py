@@ -149,10 +149,10 @@ class _Tuning:
         self, path: list[list[torch.Tensor]] | None, observe: EpochObserver
     ) -> tuple[list[Draft], tuple[float, ...]]:
         """Return the bands of the last epoch, and the loss after each epoch."""
-        # Rows times the reach, so a step does not depend on the unit of the inputs.
+        # Rows times the typical length, so a step does not depend on the unit of the inputs.
         leaves = []
         for draft in self._start:
-            leaf = draft.rows * draft.reach
+            leaf = draft.rows * draft.typical_length
             leaves.append(leaf.requires_grad_())
         descent = trained_of(self._model).settings.descent
         steps = MomentumSteps(leaves, descent, path)
@@ -185,7 +185,7 @@ class _Tuning:
         """Return the rows W of each layer, within the open axes."""
         rows = []
         for draft, leaf in zip(self._start, leaves, strict=True):
-            rows.append(draft.open_axes.project(leaf) / draft.reach)
+            rows.append(draft.open_axes.project(leaf) / draft.typical_length)
         return rows
 
     def _drafts_of(self, leaves: Sequence[torch.Tensor]) -> list[Draft]:
@@ -218,7 +218,7 @@ class _Tuning:
         solution = solve(model.space, moments, device=device, choice=self._choice)
         self._choice = solution.choice
         bands = trained_of(model).layers.bands[-len(drafts) :]
-        network = Network(self._model, bands, solution.classifier, device)
+        network = Network(self._model, bands, solution.head, device)
         rows = [draft.rows for draft in drafts]
         mean_loss = self._mean_loss(network, rows)
         return network, mean_loss

@@ -38,7 +38,7 @@ def tuned(n=8, **changes):
 
 def leaves_of(drafts):
     """The rows of each band in units of the descent, as leaves."""
-    return [(draft.rows * draft.reach).requires_grad_() for draft in drafts]
+    return [(draft.rows * draft.typical_length).requires_grad_() for draft in drafts]
 
 
 class CountedCopies(TorchFunctionMode):
@@ -244,7 +244,7 @@ def last_task(**changes):
     zeros = torch.zeros(len(new.X), sum(len(draft.rows) for draft in drafts), dtype=torch.float64)
     samples = Samples(before.feature_map(new.X), zeros, new.classes, new.weights)
     network = Network(
-        before, model.trained.layers.bands[-2:], prediction.solve_once(model, CPU).classifier, CPU
+        before, model.trained.layers.bands[-2:], prediction.solve_once(model, CPU).head, CPU
     )
     return model, new, samples, [draft.rows for draft in drafts], network
 

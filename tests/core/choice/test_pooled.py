@@ -6,8 +6,8 @@ import torch
 from numpy.testing import assert_allclose
 from scipy.special import log_softmax
 
-from ffnb_sklearn.core.choice import discriminant
-from ffnb_sklearn.core.choice.discriminant import LeftOutSamples, first_of_least, normal_draws
+from ffnb_sklearn.core.choice import pooled
+from ffnb_sklearn.core.choice.pooled import Judge, first_of_least, normal_draws
 from ffnb_sklearn.core.gaussians import ClassGaussians
 from ffnb_sklearn.core.moments import moments_of
 from tests.core.small_models import CPU
@@ -26,8 +26,8 @@ def stacked(X, y, rank=None, penalties=None, weight=1.0, seed=0):
 
 def entropy_of(X, y, rank=None, epsilon=1.0, weight=1.0, seed=0):
     gaussians = stacked(X, y, rank, weight=weight, seed=seed)
-    base, left_out = gaussians.shared_covariance(1.0, epsilon), LeftOutSamples(gaussians)
-    return left_out.cross_entropy(left_out.metric(base))[0]
+    base, judge = gaussians.shared_covariance(1.0, epsilon), Judge(gaussians)
+    return judge.cross_entropy(judge.metric(base))[0]
 
 
 def pooled_of(X, y, gaussians, ridge, n_total=None):
@@ -53,16 +53,15 @@ def test_distances_of_a_left_out_sample_are_those_of_the_refitted_discriminant(d
     X, y = linear_samples(30, n_classes=2, d=d)
     # The samples of a class of two lie at its mean plus and minus one vector.
     X, y = X[28:], y[28:]
-    monkeypatch.setattr(
-        discriminant, "normal_draws", lambda *_: torch.tensor([[1.0], [-1.0]]).double()
-    )
+    draws = torch.tensor([[1.0], [-1.0]]).double()
+    monkeypatch.setattr(pooled, "normal_draws", lambda *_: draws)
     penalties = np.linspace(0.2, 3.0, d)
     gaussians = stacked(X, y, penalties=penalties)
-    base, left_out = gaussians.shared_covariance(1.0, RIDGE), LeftOutSamples(gaussians)
+    base, judge = gaussians.shared_covariance(1.0, RIDGE), Judge(gaussians)
     margins = []
-    monkeypatch.setattr(left_out, "least_cross_entropy", lambda one: margins.extend(one))
+    monkeypatch.setattr(judge, "least_cross_entropy", lambda one: margins.extend(one))
 
-    left_out.cross_entropy(left_out.metric(base))
+    judge.cross_entropy(judge.metric(base))
 
     expected = []
     for i in range(2):
@@ -73,7 +72,7 @@ def test_distances_of_a_left_out_sample_are_those_of_the_refitted_discriminant(d
         gaps = [X[i] - X_kept[y_kept == c].mean(axis=0) for c in range(2)]
         own, other = (gap @ inverse @ gap for gap in gaps)
         expected.append(0.5 * (other - own))
-    of_first_class = margins[left_out.classes.index(0)][:, 0]
+    of_first_class = margins[judge.classes.index(0)][:, 0]
     assert_allclose(np.sort(of_first_class), np.sort(expected), rtol=1e-8)
 
 
@@ -96,8 +95,8 @@ def test_the_cross_entropy_is_that_of_real_left_out_samples(n, d, rtol):
     for seed in range(6):
         X, y = linear_samples(n, d=d, seed=seed)
         gaussians = stacked(X, y)
-        base, left_out = gaussians.shared_covariance(1.0, RIDGE), LeftOutSamples(gaussians)
-        entropy, temperature = left_out.cross_entropy(left_out.metric(base))
+        base, judge = gaussians.shared_covariance(1.0, RIDGE), Judge(gaussians)
+        entropy, temperature = judge.cross_entropy(judge.metric(base))
         found.append(entropy)
         losses = [mean_loss(X, y, RIDGE, factor * temperature) for factor in (1.0, 0.25, 4.0)]
         real.append(losses[0])
@@ -139,16 +138,16 @@ def test_draws_are_standard_normal_pairs():
 def test_nothing_is_judged_without_an_opponent_or_a_second_sample(sizes):
     y = np.repeat(np.arange(len(sizes)), sizes)
     gaussians = stacked(np.random.default_rng(0).standard_normal((len(y), 3)), y)
-    base, left_out = gaussians.shared_covariance(1.0, 1.0), LeftOutSamples(gaussians)
+    base, judge = gaussians.shared_covariance(1.0, 1.0), Judge(gaussians)
 
-    assert left_out.cross_entropy(left_out.metric(base)) == (0.0, 1.0)
+    assert judge.cross_entropy(judge.metric(base)) == (0.0, 1.0)
 
 
 def test_ten_classes_of_many_are_judged_and_none_of_a_single_sample():
     X, y = linear_samples(3, n_classes=30)
     kept = (y >= 10) | (np.arange(len(y)) % 3 == 0)
 
-    classes = LeftOutSamples(stacked(X[kept], y[kept])).classes
+    classes = Judge(stacked(X[kept], y[kept])).classes
 
     assert len(set(classes)) == 10
     assert min(classes) >= 10
@@ -216,9 +215,9 @@ def test_classes_at_equal_distances_are_judged_the_same_in_any_order(n_classes):
     for seed in range(4):
         order = np.random.default_rng(seed).permutation(n_classes)
         gaussians = stacked(X, order[y])
-        base, left_out = gaussians.shared_covariance(1.0, 0.7), LeftOutSamples(gaussians)
-        entropy, _ = left_out.cross_entropy(left_out.metric(base))
-        judged = set(np.argsort(order)[left_out.classes].tolist())
+        base, judge = gaussians.shared_covariance(1.0, 0.7), Judge(gaussians)
+        entropy, _ = judge.cross_entropy(judge.metric(base))
+        judged = set(np.argsort(order)[judge.classes].tolist())
         found.append((entropy, judged))
 
     assert all(judged == found[0][1] for _, judged in found)

@@ -19,7 +19,7 @@ from ..settings import Choice
 
 __all__ = [
     "LARGEST_RIDGE",
-    "LeftOutSamples",
+    "Judge",
     "Metric",
     "PooledDiscriminant",
     "SolvedMeans",
@@ -39,8 +39,9 @@ _SMALLER_RIDGES = (0.007, 0.07)
 # Growth of the ridge with the relative sampling error of the pooled covariance.
 _FEW_SAMPLES = 12.0
 
-# Largest shrinkage in curved features: half of the own covariance gains 0.6 points on real tables.
-_MOST_CURVED = 0.5
+# Largest shrinkage in nonlinear features: half of the own covariance gains 0.6 points on real
+# tables.
+_MOST_SHRINKAGE = 0.5
 
 # Number of judged classes, and of the nearest opponents of each. It bounds the time: the choice
 # takes less than the solution (benchmarks/speed).
@@ -70,7 +71,7 @@ def normal_draws(
     return draws.to(device)
 
 
-class LeftOutSamples:
+class Judge:
     """Samples drawn from the Gaussians of up to ten classes, each left out of a discriminant.
 
     Attributes
@@ -267,7 +268,7 @@ class Metric:
     squared_lengths : Tensor of shape (C,)
         Squared lengths of the centred means in the inverse of `base`.
     towards_point : Tensor of shape (C,)
-        Products, in the inverse of `base`, of the centred means with `LeftOutSamples.off_centre`.
+        Products, in the inverse of `base`, of the centred means with `Judge.off_centre`.
     """
 
     def __init__(
@@ -335,13 +336,13 @@ class SolvedMeans:
 
     def temperature(self, gaussians: ClassGaussians, epsilon: float) -> float:
         """Return the temperature of least left-out cross-entropy; `epsilon` is the ridge of B."""
-        left_out = LeftOutSamples(gaussians)
+        judge = Judge(gaussians)
         if self.share == 0.0:
             # Without a pooled covariance in B, left-out samples are judged in that and the ridge.
-            metric = left_out.metric(gaussians.shared_covariance(1.0, epsilon))
+            metric = judge.metric(gaussians.shared_covariance(1.0, epsilon))
         else:
-            metric = left_out.metric(self.base, self.planes, self.share)
-        _, temperature = left_out.cross_entropy(metric)
+            metric = judge.metric(self.base, self.planes, self.share)
+        _, temperature = judge.cross_entropy(metric)
         return temperature
 
 
@@ -350,41 +351,41 @@ class PooledDiscriminant:
 
     P holds the penalties of the features, and v is the mean variance within classes. The choice is
     the shrinkage of Ledoit and Wolf in the metric of B, and the ridge r times that shrinkage: the
-    covariances become :math:`(1 - \rho) \Sigma_c + \rho B`. Features are curved if the head keeps
-    class covariances over a shared band. `entropy` is infinite if it exceeds the `limit`.
+    covariances become :math:`(1 - \rho) \Sigma_c + \rho B`. `is_nonlinear` tells whether the head
+    keeps class covariances over a shared band. `entropy` is infinite if it exceeds the `limit`.
     """
 
     def __init__(
-        self, left_out: LeftOutSamples, ridge: float, is_curved: bool, limit: float = math.inf
+        self, judge: Judge, ridge: float, is_nonlinear: bool, limit: float = math.inf
     ) -> None:
-        self._left_out = left_out
+        self._judge = judge
         self._ridge = ridge
-        self._is_curved = is_curved
-        pooled = left_out.gaussians.shared_covariance(1.0, ridge)
-        self.metric = left_out.metric(pooled)
-        self.entropy, _ = left_out.cross_entropy(self.metric, limit)
+        self._is_nonlinear = is_nonlinear
+        pooled = judge.gaussians.shared_covariance(1.0, ridge)
+        self.metric = judge.metric(pooled)
+        self.entropy, _ = judge.cross_entropy(self.metric, limit)
 
     def choice(self, energy: float, shrinkage: float | None, epsilon: float | None) -> Choice:
         r"""Return the values, with the given shrinkage :math:`\rho` or that of Ledoit and Wolf.
 
-        The ridge is :math:`r \rho` times the growth with few samples, and in curved features times
-        :math:`1 + \rho`. In curved features the shrinkage is then at most a half.
+        The ridge is :math:`r \rho` times the growth with few samples, and in nonlinear features
+        times :math:`1 + \rho`. In nonlinear features the shrinkage is then at most a half.
         """
         if shrinkage is None:
-            intensity = ledoit_wolf(self._left_out, self.metric, self._ridge)
+            intensity = ledoit_wolf(self._judge, self.metric, self._ridge)
             shrinkage = intensity
-            if self._is_curved:
-                shrinkage = min(intensity, _MOST_CURVED)
+            if self._is_nonlinear:
+                shrinkage = min(intensity, _MOST_SHRINKAGE)
         else:
             intensity = shrinkage
         if epsilon is None:
-            epsilon = self._ridge * intensity * ridge_growth(self._left_out.gaussians)
-            if self._is_curved:
+            epsilon = self._ridge * intensity * ridge_growth(self._judge.gaussians)
+            if self._is_nonlinear:
                 epsilon *= 1.0 + intensity
         return Choice(energy, shrinkage, epsilon, candidate="pooled")
 
 
-def best_discriminant(left_out: LeftOutSamples, is_curved: bool) -> PooledDiscriminant:
+def best_discriminant(judge: Judge, is_nonlinear: bool) -> PooledDiscriminant:
     r"""Return the discriminant of a small ridge if its evidence is overwhelming, or of the largest.
 
     The cross-entropy e of a smaller ridge r has to fall by a larger factor than the ridge,
@@ -395,8 +396,8 @@ def best_discriminant(left_out: LeftOutSamples, is_curved: bool) -> PooledDiscri
     degrees of freedom as features: otherwise the pooled covariance is not known well enough, and
     the judge underestimates their cross-entropy.
     """
-    gaussians = left_out.gaussians
-    largest = PooledDiscriminant(left_out, LARGEST_RIDGE, is_curved)
+    gaussians = judge.gaussians
+    largest = PooledDiscriminant(judge, LARGEST_RIDGE, is_nonlinear)
     if degrees_of_freedom(gaussians) < len(gaussians.penalties):
         return largest
     least = resolution(gaussians)
@@ -404,7 +405,7 @@ def best_discriminant(left_out: LeftOutSamples, is_curved: bool) -> PooledDiscri
         share = ridge / LARGEST_RIDGE
         limit = share * (largest.entropy + least) - least
         if limit > 0.0:
-            discriminant = PooledDiscriminant(left_out, ridge, is_curved, limit)
+            discriminant = PooledDiscriminant(judge, ridge, is_nonlinear, limit)
             if discriminant.entropy < limit:
                 return discriminant
     return largest
@@ -441,7 +442,7 @@ def ridge_growth(gaussians: ClassGaussians) -> float:
     return 1.0 + error**2
 
 
-def ledoit_wolf(left_out: LeftOutSamples, metric: Metric, ridge: float) -> float:
+def ledoit_wolf(judge: Judge, metric: Metric, ridge: float) -> float:
     r"""Return the intensity of Ledoit and Wolf, in the metric of B with a ridge.
 
     .. math:: \rho = \frac{\sum_c \bigl((\mathrm{tr} \Sigma_c)^2 + \|\Sigma_c\|^2\bigr) / n_c}
@@ -452,12 +453,12 @@ def ledoit_wolf(left_out: LeftOutSamples, metric: Metric, ridge: float) -> float
     classes, whose covariances are those along the kept axes. The result is between 0.001 and 1, and
     1 if no class is judged or varies.
     """
-    gaussians = left_out.gaussians
+    gaussians = judge.gaussians
     unit = ridge * gaussians.pooled_variance
     traces = []
     squared_norms = []
     products_with_pooled = []
-    for c in left_out.classes:
+    for c in judge.classes:
         rows = gaussians.class_rows[c]
         weight = gaussians.weights[c]
         solved = metric.solve_rows(c)
@@ -473,8 +474,8 @@ def ledoit_wolf(left_out: LeftOutSamples, metric: Metric, ridge: float) -> float
         products_with_pooled.append(trace - part_of_ridge)
     if not traces:
         return 1.0
-    n_samples = gaussians.counts[left_out.classes]
-    weights = gaussians.weights[left_out.classes]
+    n_samples = gaussians.counts[judge.classes]
+    weights = gaussians.weights[judge.classes]
     squares = torch.stack(squared_norms)
     squared_traces = torch.stack(traces).square()
     products = torch.stack(products_with_pooled)
