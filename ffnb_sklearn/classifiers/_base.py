@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Literal, ParamSpec, Self
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_array, check_scalar
+from sklearn.utils.validation import _check_feature_names_in, check_array, check_scalar
 from torch import nn
 
 from .._base import export, novelty, revision
@@ -40,6 +40,11 @@ __all__ = ["BaseDiscriminantClassifier", "without_class_weight"]
 _P = ParamSpec("_P")
 
 
+def _numbered(name: str, n_columns: int) -> list[str]:
+    """Return names of columns, numbered from 0."""
+    return [f"{name}{number}" for number in range(n_columns)]
+
+
 def without_class_weight(constructor: Callable[_P, None]) -> Callable[_P, None]:
     """Make a constructor refuse `class_weight` with an error that names `priors`."""
 
@@ -56,7 +61,6 @@ def without_class_weight(constructor: Callable[_P, None]) -> Callable[_P, None]:
 
 
 class BaseDiscriminantClassifier(
-    ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     ClassIncrementalClassifier,
 ):
@@ -160,6 +164,39 @@ class BaseDiscriminantClassifier(
             # Without neurons the features are the samples, which belong to the caller.
             features = features.clone()
         return in_library_of(X, as_array(features))
+
+    def get_feature_names_out(
+        self, input_features: npt.ArrayLike | None = None
+    ) -> npt.NDArray[np.object_]:
+        """Return the names of the features of `transform`.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the columns of X, which must equal `feature_names_in_` if that exists. None
+            stands for these names, or else for `x0`, `x1` and so on.
+
+        Returns
+        -------
+        ndarray of str objects
+            Names of the inputs, then `shared0` and so on for the shared neurons, and `trained0` and
+            so on for the trained neurons. Columns of a projection are `projection0` and so on.
+
+        Raises
+        ------
+        ValueError
+            If the names do not fit the columns learned.
+        """
+        state = self._learned_state()
+        model = state.model
+        names = _check_feature_names_in(self, input_features).tolist()
+        if state.n_inputs != len(names):
+            names = _numbered("projection", state.n_inputs)
+        blocks = model.feature_map.fixed.blocks(model.settings.skip_connection)
+        names = names[: blocks.n_inputs]
+        names += _numbered("shared", blocks.n_shared)
+        names += _numbered("trained", len(model.columns) - len(names))
+        return np.array(names, dtype=object)
 
     def solve(self) -> Self:
         """Solve the classifier now instead of at the first prediction after learning.
@@ -553,8 +590,3 @@ class BaseDiscriminantClassifier(
             if not shares.any():
                 shares = np.ones(len(numbers))
         return state.arrived[numbers], shares / shares.sum()
-
-    @property
-    def _n_features_out(self):
-        """Number of columns that `transform` returns."""
-        return len(self._learned_state().model.columns)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.preprocessing import Normalizer
 
 from ffnb_sklearn import (
@@ -226,6 +227,25 @@ def test_two_classes_have_the_probabilities_of_their_pair(make):
     assert_allclose(model.predict_proba(near)[:, 1], expected, atol=0.01)
 
 
+def test_names_of_the_features_begin_with_those_of_the_inputs():
+    model = ffnb(shared_band_size=1, n_layers=2).partial_fit(X, np.minimum(CODES, 1))
+    inputs = [f"x{number}" for number in range(N_FEATURES)]
+    neurons = ["shared0", "trained0", "trained1"]
+    assert list(model.get_feature_names_out()) == [*inputs, *neurons]
+    assert list(model.get_feature_names_out(list("abcdef"))) == [*"abcdef", *neurons]
+    with pytest.raises(ValueError, match="input_features should have length equal"):
+        model.get_feature_names_out(["a"])
+
+
+@pytest.mark.parametrize(("shared_band_size", "name"), [(0, "x0"), (1, "projection0")])
+def test_names_of_wide_sparse_features(shared_band_size, name):
+    rows = sparse.eye_array(6, 2001, format="csr")
+    model = discriminant(shared_band_size=shared_band_size).partial_fit(rows, [0, 0, 0, 1, 1, 1])
+    names = model.get_feature_names_out()
+    assert names[0] == name
+    assert len(names) == model.transform(rows).shape[1]
+
+
 @pytest.mark.parametrize(
     ("make", "parameters"),
     [
@@ -259,7 +279,8 @@ def test_names_of_the_features():
     model.partial_fit(frame[:60], CODES[:60])
     assert list(model.feature_names_in_) == list("abcdef")
     # Three random neurons, and a neuron for each of three classes.
-    assert list(model.get_feature_names_out()) == [f"ffnbclassifier{i}" for i in range(6)]
+    neurons = ["shared0", "shared1", "shared2", "trained0", "trained1", "trained2"]
+    assert list(model.get_feature_names_out()) == neurons
     out = model.set_output(transform="pandas").transform(frame)
     assert list(out.columns) == list(model.get_feature_names_out())
     before = model.predict_proba(frame)
