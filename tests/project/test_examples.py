@@ -119,6 +119,19 @@ def test_drift(run, tmp_path):
     assert_picture(tmp_path / "picture.png")
 
 
+def test_explanations(run, tmp_path):
+    lines = run("plot_explanations.py", "picture.png")
+    assert numbers(lines, "accuracy on wines not learned")[0] >= 95
+    assert "most important for the third   flavanoids" in lines
+    (average,) = numbers(lines, "average wine, second - first")
+    (parts,) = numbers(lines, "all columns together")
+    (difference,) = numbers(lines, "this wine, second - first")
+    assert average < 0 < difference
+    # The parts add up to the difference; three numbers are rounded to 0.01.
+    assert abs(average + parts - difference) < 0.016
+    assert_picture(tmp_path / "picture.png")
+
+
 def test_null_space(run, tmp_path):
     lines = run("plot_null_space.py", "picture.png")
     assert lines[0] == "p=0.95 keeps 13 of 64 axes, with 95.3 % of the energy"
