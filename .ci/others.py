@@ -1,4 +1,4 @@
-"""Install river, skorch and rich apart from all other packages, and run the tests that use them."""
+"""Install river, skorch, skrub and rich apart from all other packages, and run the tests that use them."""
 
 import os
 import subprocess
@@ -25,6 +25,7 @@ def run(*arguments, **variables):
 with tempfile.TemporaryDirectory() as folder:
     # Without their requirements, because pip would install NumPy and SciPy a second time.
     requirements = ["river", "skorch", "narwhals", "tabulate", "tqdm"]
+    requirements += ["skrub", "requests", "urllib3", "idna", "certifi", "charset-normalizer"]
     requirements += ["rich", "markdown-it-py", "mdurl", "pygments"]
     run("pip", "install", "-q", "--no-deps", "--target", folder, *requirements)
     run("pytest", "-q", *TESTS, PYTHONPATH=folder)

@@ -9,8 +9,12 @@ import pytest
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "user_guide" / "recipes.rst"
 
 # Modules that a script needs; the scripts in PRINTED need no download, so they run.
-MODULES = ["skorch", "river", "capymoa", "avalanche", "resemblyzer"]
-PRINTED = {"skorch": r"0\.98\d\n", "river": r"0\.9\d\d right, before they were learned\n"}
+MODULES = ["skorch", "skrub", "river", "capymoa", "avalanche", "resemblyzer"]
+PRINTED = {
+    "skorch": r"0\.98\d\n",
+    "skrub": r"0\.7\d, trees 0\.7\d\n",
+    "river": r"0\.9\d\d right, before they were learned\n",
+}
 
 
 def script(module):
