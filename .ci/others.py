@@ -1,4 +1,4 @@
-"""Install river, skorch, skrub and rich apart from all other packages, and run the tests that use them."""
+"""Install river, skorch, skrub and rich apart from all others, and run the tests that use them."""
 
 import os
 import subprocess
