@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import ffnb_sklearn
+from ffnb_sklearn.core.heads import HEADS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -236,6 +237,14 @@ def test_page_on_parameters_describes_each_parameter_once():
     (options,) = re.findall(r"The options of `Bands`:\n(.*?)\n[A-Z]", page, flags=re.DOTALL)
     names = re.findall(r"``(\w+)``", options)
     assert sorted(names) == sorted(ffnb_sklearn.Bands().get_params())
+
+
+@pytest.mark.parametrize("name", sorted(HEADS))
+def test_head_is_on_the_page_on_parameters_and_on_a_page_of_theory(name):
+    assert f'"{name}"' in TEXTS["user_guide/parameters.rst"]
+    module = HEADS[name].__module__.removeprefix("ffnb_sklearn.")
+    theory = [text for page, text in TEXTS.items() if page.startswith("theory/")]
+    assert any(f"``{module}." in text for text in theory)
 
 
 def test_site_fetches_nothing():

@@ -8,6 +8,7 @@ import re
 import pytest
 from numpydoc.validate import validate
 from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import StrOptions
 
 import ffnb_sklearn
 
@@ -94,6 +95,26 @@ def test_docstring_of_public_member_is_valid(name):
     if isinstance(inspect.getattr_static(CLASSES[owner], member), property):
         allowed |= OF_PROPERTIES
     assert [error for error in errors(name) if error[0] not in allowed] == []
+
+
+def options_of(found):
+    """Yield each parameter of a class with each of the words that it may be."""
+    for parameter, constraints in getattr(found, "_parameter_constraints", {}).items():
+        for constraint in constraints:
+            if isinstance(constraint, StrOptions):
+                yield from ((parameter, option) for option in sorted(constraint.options))
+
+
+OPTIONS = [(name, *option) for name, found in CLASSES.items() for option in options_of(found)]
+
+
+@pytest.mark.parametrize(("name", "parameter", "option"), OPTIONS)
+def test_option_of_a_parameter_is_described(name, parameter, option):
+    """So a head, for example, has an entry in the docstrings of both classifiers."""
+    text = inspect.cleandoc(CLASSES[name].__doc__)
+    # An entry begins at the margin, and ends before the next line at the margin.
+    (entry,) = re.findall(rf"(?m)^(?:\w+, )*{parameter}(?:, \w+)* : (?:.*\n(?: .*|$))*", text)
+    assert f'"{option}"' in entry
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

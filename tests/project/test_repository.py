@@ -227,9 +227,11 @@ def test_licences_agree():
     assert PROJECT["authors"][0]["name"] in licence
 
 
-def test_example_of_the_readme(capsys):
+@pytest.mark.parametrize("name", ["FFNBClassifier", "IncrementalDiscriminantAnalysis"])
+def test_example_of_the_readme(name, capsys):
     (code,) = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.M)
     (shown,) = re.findall(r"^```text\n(.*?)^```", README, re.DOTALL | re.M)
+    code = code.replace("FFNBClassifier", name)
     exec(compile(code, "README.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 5
