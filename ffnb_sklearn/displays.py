@@ -77,8 +77,8 @@ class AccuracyMatrixDisplay(_TaskDisplay):
     """Task-by-task accuracies as a heat map.
 
     Row i shows the accuracy on each task after task i was learned. The estimator forgets a task
-    whose column fades downwards. Colours always span 0 % to 100 %, so that plots of different
-    estimators are comparable. The cells of tasks that were not scored stay blank.
+    whose column fades downwards. Colours span the accuracies that occur. The cells of tasks that
+    were not scored stay blank.
 
     It is recommended to use :meth:`from_estimator` or :meth:`from_stream`.
 

@@ -13,16 +13,13 @@ from sklearn.utils._param_validation import HasMethods
 from .. import metrics
 from .._inputs.arguments import validate_arguments
 from .._inputs.tasks import SPLIT_CONSTRAINTS, samples_of_tasks, split_into_tasks
-from ._html import cell_of, curve_of, figure_of, heading, table_of
+from ._html import MOST_ROWS, cells_of, curve_of, figure_of, heading, table_of
 from ._learner import StreamClassifier, StreamLearner, check_stream
 
 if TYPE_CHECKING:
     import pandas
 
 __all__ = ["StreamResult", "evaluate_stream"]
-
-# Largest number of tasks whose accuracies a notebook shows as a table.
-_MOST_TASKS = 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,13 +71,10 @@ class StreamResult:
         """Return the curve and the accuracies of the tasks for notebooks."""
         parts = [heading(repr(self)), curve_of(self.accuracies)]
         n_tasks = len(self.task_classes)
-        if n_tasks <= _MOST_TASKS:
+        if n_tasks <= MOST_ROWS:
             numbers = [str(number) for number in range(1, n_tasks + 1)]
-            rows = []
-            for number, accuracy, matrix_row in zip(
-                numbers, self.accuracies, self.accuracy_matrix, strict=True
-            ):
-                rows.append([number, cell_of(accuracy), *map(cell_of, matrix_row)])
+            cells = cells_of(np.column_stack([self.accuracies, self.accuracy_matrix]))
+            rows = [[number, *row] for number, row in zip(numbers, cells, strict=True)]
             headings = ["after task", "% of all", *(f"% of task {number}" for number in numbers)]
             parts.append(table_of(headings, rows))
         return figure_of(*parts)

@@ -4,7 +4,10 @@ from html import escape
 
 import numpy as np
 
-__all__ = ["cell_of", "curve_of", "figure_of", "heading", "table_of"]
+__all__ = ["MOST_ROWS", "cells_of", "curve_of", "figure_of", "heading", "table_of"]
+
+# Most tasks or classes that a notebook shows as a table.
+MOST_ROWS = 20
 
 # Size of the picture of a curve in pixels, and its margin for the labels of the axis.
 _WIDTH = 320
@@ -24,8 +27,8 @@ def figure_of(*parts):
     return f'<div style="overflow-x:auto">{"".join(parts)}</div>'
 
 
-def curve_of(accuracies):
-    """Return a picture of the accuracy after each task, from 0 to 100 %."""
+def curve_of(accuracies, name="accuracy after each task"):
+    """Return a picture of accuracies at even steps, from 0 to 100 %."""
     n_tasks = len(accuracies)
     steps = np.arange(n_tasks) / max(n_tasks - 1, 1)
     x = _MARGIN + steps * (_WIDTH - _MARGIN - 8)
@@ -37,7 +40,7 @@ def curve_of(accuracies):
     bottom = _HEIGHT - 8
     lines = [
         f'<svg width="{_WIDTH}" height="{_HEIGHT}" role="img" style="display:block"'
-        ' aria-label="accuracy after each task" fill="currentColor">',
+        f' aria-label="{name}" fill="currentColor">',
         f'<path d="M{_MARGIN} 8V{bottom}H{_WIDTH}" fill="none" stroke="currentColor"/>',
         '<g font-size="10" text-anchor="end">',
         f'<text x="{_MARGIN - 4}" y="12">100 %</text>',
@@ -50,12 +53,21 @@ def curve_of(accuracies):
     return "".join(lines)
 
 
-def cell_of(accuracy):
-    """Return a cell of an accuracy, the darker the higher; NaN is empty."""
-    if np.isnan(accuracy):
-        return f'<td style="{_CELL}"></td>'
-    colour = f"background:rgba(31,119,180,{0.5 * accuracy:.2f})"
-    return f'<td style="{_CELL};{colour}">{100.0 * accuracy:.1f}</td>'
+def cells_of(accuracies):
+    """Return a cell for each accuracy, the darker the nearer to the highest; NaN is empty."""
+    lowest = np.nanmin(accuracies)
+    spread = np.nanmax(accuracies) - lowest
+    cells = []
+    for accuracy in np.ravel(accuracies):
+        if np.isnan(accuracy):
+            cells.append(f'<td style="{_CELL}"></td>')
+            continue
+        share = 1.0
+        if spread > 0.0:
+            share = (accuracy - lowest) / spread
+        colour = f"background:rgba(31,119,180,{0.05 + 0.45 * share:.2f})"
+        cells.append(f'<td style="{_CELL};{colour}">{100.0 * accuracy:.1f}</td>')
+    return np.reshape(cells, np.shape(accuracies))
 
 
 def table_of(headings, rows):

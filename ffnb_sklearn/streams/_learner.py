@@ -13,7 +13,7 @@ from sklearn.utils import column_or_1d, indexable
 from .._inputs.arrays import as_numpy, in_memory
 from .._inputs.tasks import labels_of_samples
 
-__all__ = ["StreamClassifier", "StreamLearner", "check_stream"]
+__all__ = ["StreamClassifier", "StreamLearner", "check_stream", "unknown_label_of"]
 
 
 class StreamClassifier(Protocol):
@@ -93,22 +93,6 @@ class StreamLearner:
         predictions, seconds = _timed(self.estimator.predict, X)
         return column_or_1d(as_numpy(predictions, "predictions")), seconds
 
-    @property
-    def unknown_label(self):
-        """Label that the estimator, or an estimator within it, predicts for unknown samples.
-
-        None if there is no such label.
-        """
-        estimator = self.estimator
-        while estimator is not None:
-            if hasattr(estimator, "unknown_label_"):
-                return estimator.unknown_label_
-            if isinstance(estimator, Pipeline):
-                estimator = estimator.steps[-1][1]
-            else:
-                estimator = getattr(estimator, "estimator_", None)
-        return None
-
     def pickled_size(self):
         """Return the number of bytes of the pickled estimator, NaN if it cannot be pickled."""
         try:
@@ -117,6 +101,21 @@ class StreamLearner:
             # For example a lambda among the parameters, which should not end a long run.
             return np.nan
         return len(pickled)
+
+
+def unknown_label_of(estimator):
+    """Return the label that an estimator, or one within it, predicts for unknown samples.
+
+    None if there is no such label.
+    """
+    while estimator is not None:
+        if hasattr(estimator, "unknown_label_"):
+            return estimator.unknown_label_
+        if isinstance(estimator, Pipeline):
+            estimator = estimator.steps[-1][1]
+        else:
+            estimator = getattr(estimator, "estimator_", None)
+    return None
 
 
 def _timed(function, *args, **kwargs):

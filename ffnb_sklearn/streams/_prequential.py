@@ -10,12 +10,15 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval
 
 from .._inputs.arguments import validate_arguments
-from ._learner import StreamClassifier, StreamLearner, check_stream
+from ._html import MOST_ROWS, cells_of, curve_of, figure_of, heading, table_of
+from ._learner import StreamClassifier, StreamLearner, check_stream, unknown_label_of
 
 __all__ = ["PrequentialResult", "evaluate_prequential", "windowed_means"]
 
-# Number of points of the stream at which the size of the estimator is measured.
+# Number of points of the stream at which the size of the estimator is measured, and of points of
+# the curve in a notebook.
 _N_SIZES = 10
+_N_POINTS = 40
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,6 +31,8 @@ class PrequentialResult:
     ----------
     is_correct : ndarray of shape (n_tested,), dtype=bool
         Whether each tested sample was predicted correctly, in the order of the stream.
+    y_true, y_pred : ndarray of shape (n_tested,)
+        Labels and predictions of the tested samples.
     batch_size : int
         Number of samples of a batch; the samples of the first batch were not tested.
     window : int
@@ -46,6 +51,8 @@ class PrequentialResult:
     """
 
     is_correct: NDArray[np.bool_]
+    y_true: NDArray[Any]
+    y_pred: NDArray[Any]
     batch_size: int
     window: int
     predict_seconds: NDArray[np.float64]
@@ -61,6 +68,37 @@ class PrequentialResult:
             f"tested in batches of {self.batch_size}: accuracy {self.accuracy:.1%}, "
             f"{self.rows_per_second:.3g} samples per second"
         )
+
+    def _repr_html_(self) -> str:
+        """Return the curve of the windowed accuracy and a table of the classes for notebooks."""
+        positions = np.linspace(0, len(self.is_correct) - 1, _N_POINTS).round()
+        accuracies = self.windowed_accuracy[np.unique(positions.astype(int))]
+        name = f"accuracy over the last {self.window} samples"
+        parts = [heading(repr(self)), heading(name), curve_of(accuracies, name)]
+        classes, first_samples = np.unique(self.y_true, return_index=True)
+        if len(classes) <= MOST_ROWS:
+            parts.append(self._table_of_classes(classes, first_samples))
+        return figure_of(*parts)
+
+    def _table_of_classes(self, classes, first_samples):
+        """Return a table with a row for each class."""
+        samples_of_classes = [np.flatnonzero(self.y_true == label) for label in classes]
+
+        def shares_of(is_counted):
+            return cells_of([is_counted[samples].mean() for samples in samples_of_classes])
+
+        n_before = self.batch_size + first_samples
+        columns = {
+            "class": [str(label) for label in classes],
+            "tested": [str(len(samples)) for samples in samples_of_classes],
+            "first tested after": [str(number) for number in n_before],
+            "% right": shares_of(self.is_correct),
+        }
+        unknown_label = unknown_label_of(self.estimator)
+        if unknown_label is not None:
+            columns["% unknown"] = shares_of(self.y_pred == unknown_label)
+        rows = zip(*columns.values(), strict=True)
+        return table_of(columns, rows)
 
     @property
     def accuracy(self) -> float:
@@ -183,6 +221,7 @@ def evaluate_prequential(
     measured_batches = np.unique(points.astype(int))
 
     is_correct = np.zeros(n_samples, dtype=bool)
+    predictions_of_batches = []
     predict_seconds = np.empty(n_batches - 1)
     fit_seconds = np.empty(n_batches)
     state_bytes = []
@@ -194,10 +233,11 @@ def evaluate_prequential(
         y_batch = labels[batch]
         if i > 0:
             predictions, predict_seconds[i - 1] = learner.predict(X_batch)
+            predictions_of_batches.append(predictions)
             # A declared label may be guessed before it has been learned.
             was_learned = first_batches[batch] < i
             is_correct[batch] = was_learned & (predictions == y_batch)
-            unknown_label = learner.unknown_label
+            unknown_label = unknown_label_of(learner.estimator)
             if unknown_label is not None:
                 is_correct[batch] |= ~was_learned & (predictions == unknown_label)
         name = f"batch {i + 1} of {n_batches}"
@@ -207,6 +247,8 @@ def evaluate_prequential(
 
     return PrequentialResult(
         is_correct=is_correct[batch_size:],
+        y_true=labels[batch_size:],
+        y_pred=np.concatenate(predictions_of_batches),
         batch_size=batch_size,
         window=window,
         predict_seconds=predict_seconds,

@@ -6,8 +6,10 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.testing import assert_allclose
 
+from ffnb_sklearn import IncrementalDiscriminantAnalysis, OpenSetClassifier, evaluate_prequential
 from ffnb_sklearn.baselines import NearestClassMean
 from ffnb_sklearn.streams import StreamSummary, evaluate_stream
+from ffnb_sklearn.streams._html import cells_of
 
 
 def cells(html):
@@ -31,6 +33,14 @@ def test_notebooks_show_the_curve_and_the_matrix(results):
     assert "StreamResult of NearestClassMean" in html
 
 
+def test_colours_spread_over_the_accuracies_that_occur():
+    cells = cells_of([[0.9, np.nan], [0.92, 1.0]])
+    opacities = [re.findall(r"rgba\(31,119,180,([\d.]+)\)", cell) for cell in cells.ravel()]
+    assert opacities == [["0.05"], [], ["0.14"], ["0.50"]]
+    (alone,) = cells_of([0.92])
+    assert "0.50" in alone
+
+
 def test_notebooks_show_no_matrix_of_many_tasks():
     X = np.arange(22.0)[:, np.newaxis]
     result = evaluate_stream(NearestClassMean(), X, np.arange(22), X, np.arange(22))
@@ -51,3 +61,37 @@ def test_notebooks_show_means_and_deviations(results):
     means = summary.accuracies.mean(axis=0)
     deviations = summary.accuracies.std(axis=0, ddof=1)
     assert row[1:] == [f"{m:.1%} ± {d:.1%}" for m, d in zip(means, deviations, strict=True)]
+
+
+def open_stream():
+    """Return the stream of three far classes, of which the last arrives after 80 samples."""
+    y = np.array([0, 1] * 40 + [2] * 20)
+    centres = np.array([[0.0, 0.0, 0.0], [9.0, 0.0, 0.0], [0.0, 99.0, 0.0]])
+    X = centres[y] + np.random.default_rng(0).normal(size=(100, 3))
+    clf = IncrementalDiscriminantAnalysis(shared_band_size=0, random_state=0)
+    return evaluate_prequential(OpenSetClassifier(clf), X, y, batch_size=20, window=30)
+
+
+def test_notebooks_show_what_became_of_each_class_of_a_stream():
+    result = open_stream()
+    html = result._repr_html_()
+    head, *rows = cells(html)
+    assert head == ["class", "tested", "first tested after", "% right", "% unknown"]
+    for label, n_tested, n_before, right, unknown in rows:
+        is_of_class = result.y_true == int(label)
+        assert int(n_tested) == is_of_class.sum()
+        assert int(n_before) == {"0": 20, "1": 21, "2": 80}[label]
+        assert float(right) == round(100 * result.is_correct[is_of_class].mean(), 1)
+        assert float(unknown) == round(100 * np.mean(result.y_pred[is_of_class] == -1), 1)
+    assert [row[0] for row in rows] == ["0", "1", "2"]
+    # The samples of the class that arrives are unknown, which is right.
+    assert set(result.y_pred[60:]) == {-1}
+    assert result.is_correct[60:].all()
+    assert html.count("<circle") == 40
+    assert "accuracy over the last 30 samples" in html
+
+
+def test_notebooks_show_no_table_of_many_classes():
+    y = np.repeat(np.arange(21), 2)
+    html = evaluate_prequential(NearestClassMean(), y[:, np.newaxis], y)._repr_html_()
+    assert cells(html) == []
