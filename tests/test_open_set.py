@@ -46,7 +46,7 @@ from ffnb_sklearn import (
     make_continual_pipeline,
     save,
 )
-from ffnb_sklearn._base.open_set import ScoreDistributions, left_out_scores
+from ffnb_sklearn._base.open_set import ScoreDistributions
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.exceptions import ConcurrentLearningError
 from ffnb_sklearn.metrics import false_alarm_rate, unknown_recall
@@ -140,7 +140,7 @@ def test_a_chain_of_classifiers_is_right(arguments):
 def test_scores_are_geometric_means_of_the_shares_of_the_classes():
     clf = learned(open_set(rate=0.1), [0, 1], [2])
     ffnb = clf.estimator_
-    values = left_out_scores(ffnb._state)
+    values = ffnb._state.left_out_scores()
     assert [len(scores.values) for scores in values] == [20, 20, 20]
     shares = ScoreDistributions.from_left_out(values).shares_below(ffnb.score_samples(X), 10.0)
     expected = np.prod(shares ** ffnb.predict_proba(X), axis=1)
@@ -266,7 +266,7 @@ def test_samples_of_background_classes_are_unknown():
     # The share of each sample has the probability of its foreground, at equal priors, as a factor.
     plain = open_set(IncrementalDiscriminantAnalysis(random_state=0)).fit(digits[train], y[train])
     foreground = 1.0 - plain.estimator_.predict_proba(digits[~train])[:, 3]
-    values = left_out_scores(clf.estimator_._state)
+    values = clf.estimator_._state.left_out_scores()
     scores = clf.estimator_.score_samples(digits[~train])
     shares = ScoreDistributions.from_left_out(values).shares_below(scores, 20.0)
     known = clf.estimator_.predict_proba(digits[~train])

@@ -11,28 +11,10 @@ from scipy.special import stdtr
 
 from ..core.likeness import LeftOutLikeness
 
-__all__ = ["ROUNDING", "ScoreDistributions", "left_out_scores"]
+__all__ = ["ROUNDING", "ScoreDistributions"]
 
 # Least distance of which the logarithm is taken: the rounding of distances near 1.
 ROUNDING = np.finfo(np.float64).eps
-
-
-def left_out_scores(state):
-    """Return the scores of the left-out samples of each entry of `classes`.
-
-    Parameters
-    ----------
-    state : State
-        State of a classifier.
-
-    Returns
-    -------
-    list of LeftOutLikeness
-        Scores with their weights; empty for a class without left-out samples.
-    """
-    # Classes that only `partial_fit_shards` has seen may be missing at the end of `left_out`.
-    stored = dict(zip(state.arrived.tolist(), state.model.left_out, strict=False))
-    return [stored.get(label, LeftOutLikeness()) for label in state.classes.tolist()]
 
 
 @dataclass(frozen=True)

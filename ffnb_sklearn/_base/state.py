@@ -1,15 +1,26 @@
 """Learned state of a classifier, as one value that is replaced and never changed."""
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from .._inputs.columns import ColumnScaling
+from .._inputs.labels import Label, Labels
 from .._inputs.sparse import RandomProjection
-from .open_set import ScoreDistributions, left_out_scores
+from ..core.bands.tuning.naive import NaiveNetwork
+from ..core.device import Array
+from ..core.likeness import LeftOutLikeness
+from ..core.model import Model
+from .open_set import ScoreDistributions
 
-__all__ = ["State"]
+__all__ = ["State", "model_of"]
+
+
+def _no_labels() -> Labels:
+    return np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +40,10 @@ class State:
     scaling_labels : ndarray or None
         Labels of the samples that decided the standardisation: empty if they decided that the
         columns stay as they are, None before a decision.
-    model : object or None
+    model : Model or NaiveNetwork or None
         Model that scores samples by class, in order of arrival. None before the first task.
-    classes : ndarray of shape (n_classes,) or None
-        Labels seen or declared, sorted. None before the first task.
+    classes : ndarray of shape (n_classes,)
+        Labels seen or declared, sorted.
     task_classes : tuple of ndarray
         New labels of each task.
     random_state : int or None
@@ -40,64 +51,74 @@ class State:
     """
 
     n_features_in: int
-    feature_names_in: np.ndarray | None = None
+    feature_names_in: npt.NDArray[np.generic] | None = None
     projection: RandomProjection | None = None
     scaling: ColumnScaling | None = None
-    scaling_labels: np.ndarray | None = None
-    model: object = None
-    classes: np.ndarray | None = None
-    task_classes: tuple = ()
+    scaling_labels: Labels | None = None
+    model: Model | NaiveNetwork | None = None
+    classes: Labels = field(default_factory=_no_labels)
+    task_classes: tuple[Labels, ...] = ()
     random_state: int | None = None
 
     @property
-    def n_inputs(self):
+    def n_inputs(self) -> int:
         """Number of inputs of the model: features, or columns of the projection."""
         if self.projection is None:
             return self.n_features_in
         return self.projection.n_columns
 
     @cached_property
-    def arrived(self):
-        """Labels seen, in order of arrival; None before the first task."""
+    def arrived(self) -> Labels:
+        """Labels seen, in order of arrival."""
         if not self.task_classes:
-            return None
+            return self.classes[:0]
         return np.concatenate(self.task_classes)
 
     @property
-    def n_arrived(self):
+    def n_arrived(self) -> int:
         """Number of labels seen."""
         return sum(map(len, self.task_classes))
 
     @cached_property
-    def class_weights(self):
+    def class_weights(self) -> Array:
         """Total sample weight of each class seen, in order of arrival."""
-        return np.array([moments.weight for moments in self.model.moments])
+        return np.array([moments.weight for moments in model_of(self).moments])
 
     @property
-    def class_counts(self):
+    def class_counts(self) -> Array:
         """Total sample weight of each entry of `classes`; 0 for labels not seen."""
-        counts = self.by_class([self.class_weights], self.arrived, 0.0)
+        counts = self.by_class(self.class_weights[np.newaxis], self.arrived, 0.0)
         return counts[0]
 
     @cached_property
-    def n_samples(self):
+    def n_samples(self) -> float:
         """Number of samples learned."""
-        return sum(moments.n_samples for moments in self.model.moments)
+        return sum(moments.n_samples for moments in model_of(self).moments)
 
     @cached_property
-    def score_distributions(self):
+    def score_distributions(self) -> ScoreDistributions:
         """Distributions of the novelty scores of new samples of each entry of `classes`."""
-        return ScoreDistributions.from_left_out(left_out_scores(self))
+        return ScoreDistributions.from_left_out(self.left_out_scores())
 
-    def prepare(self):
+    def left_out_scores(self) -> list[LeftOutLikeness]:
+        """Return the novelty scores of the left-out samples of each entry of `classes`.
+
+        A class without left-out samples has none.
+        """
+        # Classes that only `partial_fit_shards` has seen may be missing at the end of `left_out`.
+        left_out = model_of(self).left_out
+        stored = dict(zip(self.arrived.tolist(), left_out, strict=False))
+        return [stored.get(label, LeftOutLikeness()) for label in self.classes.tolist()]
+
+    def prepare(self) -> None:
         """Compute the values that judge unknown samples, which are kept, before they are read."""
         _ = self.n_samples, self.score_distributions
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, object]:
         """Return the fields alone; the cached properties follow from them."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def by_class(self, values, labels, missing):
+    def by_class(self, values: Array, labels: Labels, missing: float | Array) -> Array:
         """Return one column per entry of `classes`, given the columns of some labels.
 
         `missing` fills the columns of all other labels.
@@ -107,7 +128,7 @@ class State:
         full[:, columns] = values
         return full
 
-    def after_task(self, model, arrived):
+    def after_task(self, model: Model | NaiveNetwork | None, arrived: Labels) -> "State":
         """Return the state after a task, given its model and the labels seen by then."""
         task_classes = self.task_classes
         new_labels = arrived[self.n_arrived :]
@@ -116,15 +137,15 @@ class State:
         state = replace(self, model=model, task_classes=task_classes)
         return state.declaring(arrived)
 
-    def declaring(self, labels):
+    def declaring(self, labels: Labels | None) -> "State":
         """Return the state with columns for more labels, if there are any."""
         if labels is None or not len(labels):
             return self
-        if self.classes is None:
+        if not len(self.classes):
             return replace(self, classes=np.unique(labels))
         return replace(self, classes=np.union1d(self.classes, labels))
 
-    def without(self, labels, model):
+    def without(self, labels: Labels, model: Model) -> "State":
         """Return the state without some labels, given a model without their classes."""
         scaling_labels = self.scaling_labels
         if scaling_labels is not None:
@@ -137,7 +158,7 @@ class State:
             task_classes=_tasks_without(self.task_classes, labels),
         )
 
-    def renamed(self, names):
+    def renamed(self, names: Mapping[Label, Label]) -> "State":
         """Return the state with new labels, given by their old labels; it still lacks its model."""
         scaling_labels = self.scaling_labels
         if scaling_labels is not None:
@@ -158,7 +179,7 @@ class State:
             task_classes=tuple(task_classes),
         )
 
-    def merged(self, other):
+    def merged(self, other: "State") -> "State":
         """Return the state with the labels of another state, which still lacks its model."""
         scaling_labels = self.scaling_labels
         if scaling_labels is None:
@@ -173,7 +194,14 @@ class State:
         )
 
 
-def _new_labels(labels, names):
+def model_of(state: State) -> Model:
+    """Return the model of a state after its first task, unless it is a naive network."""
+    if not isinstance(state.model, Model):
+        raise TypeError(f"the state must have a model; got {type(state.model).__name__}")
+    return state.model
+
+
+def _new_labels(labels: Labels, names: Mapping[Label, Label]) -> Labels:
     """Return the sorted new labels of some labels; those without a new name keep theirs."""
     if not len(labels):
         return labels
@@ -181,7 +209,7 @@ def _new_labels(labels, names):
     return np.unique(new_labels)
 
 
-def _tasks_without(task_classes, labels):
+def _tasks_without(task_classes: tuple[Labels, ...], labels: Labels) -> tuple[Labels, ...]:
     """Return the labels of tasks without some labels; tasks that keep no label are left out."""
     remaining = []
     for task in task_classes:

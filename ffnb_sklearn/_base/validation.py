@@ -32,10 +32,10 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
     and the given state, or a state of the features alone. Labels that only samples of weight 0 have
     are declared: scikit-learn gives them columns.
     """
-    learned_classes = None
-    if state is not None:
-        learned_classes = state.classes
-    y = check_targets(y, learned_classes, "y")
+    known = None
+    if state is not None and len(state.classes):
+        known = state.classes
+    y = check_targets(y, known, "y")
     try:
         check_consistent_length(X, y)
     except ValueError:
@@ -44,8 +44,7 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
             check_inputs(estimator, X, state)
         raise
     if classes is not None:
-        labels_of_kind = y if learned_classes is None else learned_classes
-        classes = check_labels(classes, labels_of_kind, "classes")
+        classes = check_labels(classes, y if known is None else known, "classes")
     X, state = check_inputs(estimator, X, state)
     weights = _check_sample_weight(
         as_numpy(sample_weight, "sample_weight"), X, dtype=np.float64, ensure_non_negative=True

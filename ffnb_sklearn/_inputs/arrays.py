@@ -5,21 +5,30 @@ checked here.
 """
 
 import sys
+from collections.abc import Iterable
 from copy import copy
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from scipy import sparse
 from scipy.sparse import issparse
 from sklearn.utils._array_api import get_namespace, get_namespace_and_device, move_to
 
-__all__ = ["as_numpy", "checked_sparse", "in_library_of", "in_memory"]
+__all__ = ["Matrix", "UserArray", "as_numpy", "checked_sparse", "in_library_of", "in_memory"]
+
+# An array or table of any library, or a list, as users pass it.
+UserArray: TypeAlias = Any
+
+# Validated samples, in C order or in CSR form.
+Matrix: TypeAlias = npt.NDArray[np.floating] | sparse.csr_array
 
 # Beginnings of the names of dtypes of times, in NumPy, pandas, polars and pyarrow.
 _TIMES = ("date", "time", "duration")
 
 
-def in_memory(array, name):
+def in_memory(array: UserArray, name: str) -> UserArray:
     """Return what scikit-learn can read: a dask collection computed, a record batch as a table.
 
     Return a sparse array after `checked_sparse`, and anything else as it is.
@@ -34,7 +43,7 @@ def in_memory(array, name):
     return checked_sparse(array, name)
 
 
-def in_library_of(array, result):
+def in_library_of(array: UserArray, result: Any) -> Any:
     """Return a result as an array of the library, and on the device, of an array of the user.
 
     It stays a NumPy array unless ``array_api_dispatch`` is set in scikit-learn's configuration, and
@@ -48,12 +57,12 @@ def in_library_of(array, result):
     return move_to(result, xp=library, device=device)
 
 
-def _has_array_api(array):
+def _has_array_api(array: UserArray) -> bool:
     """Return whether an array belongs to a library that follows the array API standard."""
     return isinstance(array, torch.Tensor) or hasattr(array, "__array_namespace__")
 
 
-def as_numpy(array, name):
+def as_numpy(array: UserArray, name: str) -> UserArray:
     """Convert a tensor of torch, on any device, to NumPy; return anything else `in_memory`.
 
     Arrays of other libraries are converted too, where scikit-learn dispatches by the array API.
@@ -88,7 +97,7 @@ def as_numpy(array, name):
     return array
 
 
-def _check_masks(array, name):
+def _check_masks(array: UserArray, name: str) -> None:
     """Raise if an array has masked entries."""
     if not isinstance(array, np.ma.MaskedArray):
         return
@@ -100,7 +109,7 @@ def _check_masks(array, name):
         )
 
 
-def _dtypes(array):
+def _dtypes(array: UserArray) -> Iterable[object]:
     """Return the dtypes of the columns of a table, or of an array."""
     if hasattr(array, "schema") and hasattr(array, "column_names"):
         return array.schema.types
@@ -110,7 +119,7 @@ def _dtypes(array):
     return [getattr(array, "dtype", getattr(array, "type", None))]
 
 
-def checked_sparse(X, name):
+def checked_sparse(X: UserArray, name: str) -> UserArray:
     """Return a sparse array whose indices lie within its shape; return anything else as it is.
 
     A wrong index makes SciPy read or write memory of other objects. The result shares the arrays
@@ -127,7 +136,7 @@ def checked_sparse(X, name):
         ) from error
 
 
-def _checked(X):
+def _checked(X: sparse.sparray) -> sparse.sparray:
     """Return a sparse array of the same content; raise if its indices do not fit."""
     # These constructors check all indices.
     sparse_class = type(X)
@@ -146,14 +155,14 @@ def _checked(X):
     return X
 
 
-def _check_rows(X):
+def _check_rows(X: sparse.lil_array) -> None:
     """Raise if a row of a list of lists has more or fewer indices than values."""
     for indices, values in zip(X.rows, X.data, strict=True):
         if len(indices) != len(values):
             raise ValueError(f"a row has {len(indices)} indices and {len(values)} values")
 
 
-def _check_pointers(X):
+def _check_pointers(X: sparse.csr_array) -> None:
     """Raise for faults that `check_format` passes: pointers that end at zero or wrap around."""
     for indices in (X.indptr, X.indices):
         if indices.dtype.kind not in "iu":

@@ -1,15 +1,29 @@
 """Class labels that arrive task by task: their kind, their order and their positions."""
 
+from collections.abc import Sequence
 from numbers import Integral, Real
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 
-from .arrays import as_numpy
+from .arrays import UserArray, as_numpy
 
-__all__ = ["check_labels", "check_targets", "check_unknown_label", "label_positions"]
+__all__ = [
+    "Label",
+    "Labels",
+    "check_labels",
+    "check_targets",
+    "check_unknown_label",
+    "label_positions",
+]
+
+# A label, and an array of labels: int64, strings or booleans.
+Label: TypeAlias = int | str | bool
+Labels: TypeAlias = npt.NDArray[np.generic]
 
 # Kinds of labels by the kind of their dtype.
 _KINDS = {"b": "bool", "i": "number", "u": "number", "f": "number", "U": "str"}
@@ -21,7 +35,7 @@ _UNKNOWN = {"number": -1, "str": "unknown"}
 _LARGEST = np.iinfo(np.int64).max
 
 
-def check_targets(y, known, name):
+def check_targets(y: UserArray, known: Labels | None, name: str) -> Labels:
     """Return the labels of samples as `check_labels` does; a column is accepted with a warning."""
     if y is None:
         raise ValueError(
@@ -30,7 +44,7 @@ def check_targets(y, known, name):
     return check_labels(column_or_1d(_as_array(y, name), warn=True), known, name)
 
 
-def check_labels(labels, known, name):
+def check_labels(labels: UserArray, known: Labels | None, name: str) -> Labels:
     """Return labels as a one-dimensional array of the same kind as the known labels.
 
     The kinds are numbers, as int64, strings and booleans. Raise if labels are continuous, missing,
@@ -58,7 +72,7 @@ def check_labels(labels, known, name):
     return labels
 
 
-def check_unknown_label(unknown_label, known):
+def check_unknown_label(unknown_label: Label | None, known: Labels) -> Labels:
     """Return the label of unknown samples as an array of one label, of the kind of known labels.
 
     None stands for -1 or "unknown".
@@ -73,7 +87,7 @@ def check_unknown_label(unknown_label, known):
     return check_labels([unknown_label], known, "unknown_label")
 
 
-def _check_kind(labels, known, name):
+def _check_kind(labels: Labels, known: Labels, name: str) -> None:
     """Raise unless labels are of the kind of the known labels."""
     kind = _KINDS[labels.dtype.kind]
     known_kind = _KINDS[known.dtype.kind]
@@ -84,7 +98,7 @@ def _check_kind(labels, known, name):
         )
 
 
-def _as_array(labels, name):
+def _as_array(labels: UserArray, name: str) -> npt.NDArray[np.generic]:
     """Return labels as an array; NumPy would turn a list of numbers and strings into strings."""
     labels = as_numpy(labels, name)
     if issparse(labels):
@@ -97,7 +111,7 @@ def _as_array(labels, name):
     return np.array(labels, dtype=object)
 
 
-def _check_exact(labels, name):
+def _check_exact(labels: npt.NDArray[Any], name: str) -> None:
     """Raise unless floats are finite whole numbers that their type does not round."""
     assert_all_finite(labels, input_name=name)
     is_continuous = labels != np.floor(labels)
@@ -119,7 +133,7 @@ def _check_exact(labels, name):
         )
 
 
-def _check_range(label, name):
+def _check_range(label: int, name: str) -> None:
     """Raise if an integer is no int64."""
     lowest = -_LARGEST - 1
     if not lowest <= label <= _LARGEST:
@@ -129,7 +143,7 @@ def _check_range(label, name):
         )
 
 
-def _labels_of_one_kind(labels, name):
+def _labels_of_one_kind(labels: Sequence[Any], name: str) -> Labels:
     """Return a list of labels as an array of their kind; raise for missing or mixed labels."""
     # There are few types, so a list of strings or integers is checked fast.
     label_types = set(map(type, labels))
@@ -148,7 +162,7 @@ def _labels_of_one_kind(labels, name):
     return np.array(labels)
 
 
-def _check_missing(labels, name):
+def _check_missing(labels: Sequence[object], name: str) -> None:
     """Raise if a label is None, NaN or a missing value of pandas."""
     for position, label in enumerate(labels):
         if label is None or is_scalar_nan(label) or is_pandas_na(label):
@@ -158,7 +172,7 @@ def _check_missing(labels, name):
             )
 
 
-def _check_ends(labels, name):
+def _check_ends(labels: Sequence[str], name: str) -> None:
     """Raise if NumPy would shorten a string."""
     for label in labels:
         if label.endswith("\0"):
@@ -168,7 +182,7 @@ def _check_ends(labels, name):
             )
 
 
-def _exact_integers(labels, name):
+def _exact_integers(labels: Sequence[Any], name: str) -> npt.NDArray[np.int64]:
     """Return a list of integers and whole floats as an array of integers."""
     floats = [float(label) for label in labels if not isinstance(label, Integral)]
     _check_exact(np.array(floats), name)
@@ -178,7 +192,7 @@ def _exact_integers(labels, name):
     return np.array(integers, dtype=np.int64)
 
 
-def _kind_of_type(label_type):
+def _kind_of_type(label_type: type) -> str:
     """Return the kind of labels of a type."""
     if issubclass(label_type, (bool, np.bool_)):
         return "bool"
@@ -189,13 +203,13 @@ def _kind_of_type(label_type):
     return label_type.__name__
 
 
-def label_positions(labels, arrived):
+def label_positions(labels: Labels, arrived: Labels) -> tuple[npt.NDArray[np.intp], Labels]:
     """Return the position of each label in order of arrival, and all labels in that order.
 
     New labels are sorted and follow the old labels.
     """
     classes, codes = np.unique(labels, return_inverse=True)
-    if arrived is None:
+    if not len(arrived):
         return codes, classes
     new_classes = np.setdiff1d(classes, arrived)
     if len(new_classes):

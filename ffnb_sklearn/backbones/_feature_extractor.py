@@ -410,13 +410,13 @@ class TorchFeatureExtractor(
             return None
         return tuple(map(str, self.layers))
 
-    def _fixed_params(self):
+    def _fixed_params(self) -> dict[str, object]:
         """Return the parameters that determine the features and have an effect in `fit` alone."""
         names = self.get_params(deep=False).keys()
         fixed = names - _FREE - _PRETRAINING.keys() - {"weights"}
         return {name: getattr(self, name) for name in sorted(fixed)}
 
-    def _as_fitted(self):
+    def _as_fitted(self) -> Self:
         """Return a copy with the parameters that `fit` has read, except for those in `_FREE`."""
         fitted = copy(self)
         attributes = vars(fitted)

@@ -176,7 +176,7 @@ def read_weights(weights):
     return state
 
 
-def is_state(value):
+def is_state(value: object) -> bool:
     """Return whether a value is a mapping of names to arrays of numbers, as `state_dict_` is."""
     if not isinstance(value, Mapping):
         return False

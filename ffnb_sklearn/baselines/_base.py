@@ -273,7 +273,7 @@ class MomentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Number of columns of the features."""
         return self.n_features_in_
 
-    def _shapes(self):
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the learned arrays by name, which `load` checks."""
         n_classes = len(self.classes_)
         return {"class_counts_": (n_classes,), "means_": (n_classes, self._n_columns)}

@@ -120,7 +120,7 @@ def _state_after_shards(estimator, shards, classes):
 
     job = LearnShards(_estimator_of_workers(estimator, state, model), most_axes(settings.rank))
     learned = map_reduce(job, shards)
-    if learned is None or learned.arrived is None:
+    if learned is None or not learned.n_arrived:
         raise ValueError(_NO_SAMPLES)
     positions, arrived = label_positions(learned.arrived, state.arrived)
     check_priors(estimator.priors, arrived)

@@ -8,21 +8,29 @@ the file.
 
 import math
 import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator
 
 from .._base.base import ClassIncrementalClassifier
+from .._base.state import State, model_of
 from .._inputs.labels import check_labels
 from ..backbones import SkeletonGCN, TorchFeatureExtractor
 from ..backbones._network import is_state
 from ..baselines import NaiveIncrementalClassifier
 from ..baselines._base import MomentClassifier
 from ..classifiers import FFNBClassifier
+from ..core.bands.trained import BandMoments, trained_of
 from ..core.bands.tuning.naive import NaiveNetwork
+from ..core.likeness import LeftOutLikeness
+from ..core.model import Model
+from ..core.moments import ClassMoments
 from ..skeletons import SkeletonDescriptor
+from ._container import Array, Budget
 from ._schema import NETWORKS, RECORDS
 
 __all__ = ["check_estimator", "check_parameters", "is_path", "nested_estimators", "restrict"]
@@ -83,20 +91,20 @@ _RECORD_CLASSES = tuple(RECORDS.values())
 _SEQUENTIAL = {"n_jobs": None, "n_threads": None, "_n_threads": 1}
 
 
-def _require(condition, name, expected):
+def _require(condition: bool | np.bool, name: str, expected: str) -> None:
     """Raise `ValueError` unless a condition holds."""
     if not condition:
         raise ValueError(f"{name} must be {expected} in a file")
 
 
-def is_path(estimator, name, value):
+def is_path(estimator: BaseEstimator | type[BaseEstimator], name: str, value: object) -> bool:
     """Return whether a parameter is a path, which a file cannot hold."""
     constraints = getattr(estimator, "_parameter_constraints", {})
     may_be_path = os.PathLike in [*constraints.get(name, ())]
     return may_be_path and isinstance(value, str | os.PathLike)
 
 
-def check_parameters(estimator):
+def check_parameters(estimator: BaseEstimator) -> None:
     """Raise `ValueError` unless a file may hold the parameters of an estimator.
 
     Attributes that are not parameters have the same limits, because some estimators pass them on as
@@ -113,7 +121,7 @@ def check_parameters(estimator):
             _require(np.max(value) <= largest, name, f"at most {largest}")
 
 
-def restrict(estimator):
+def restrict(estimator: BaseEstimator) -> None:
     """Set the values that a file may not choose: numbers of processes, and texts as paths."""
     attributes = vars(estimator)
     for name, value in _SEQUENTIAL.items():
@@ -123,7 +131,7 @@ def restrict(estimator):
         attributes["_is_from_file"] = True
 
 
-def check_estimator(estimator, budget):
+def check_estimator(estimator: BaseEstimator, budget: Budget) -> None:
     """Raise `ValueError` unless a file may hold an estimator, which is in `ESTIMATORS`."""
     if hasattr(estimator, "_parameter_constraints"):
         estimator._validate_params()
@@ -133,7 +141,7 @@ def check_estimator(estimator, budget):
         n_features = attributes.get(name, 0)
         _require(n_features <= _MOST_FEATURES, name, f"at most {_MOST_FEATURES}")
     if isinstance(estimator, ClassIncrementalClassifier) and estimator._state is not None:
-        _check_kind_of_model(estimator)
+        _check_kind_of_model(estimator, estimator._state)
         _check_state(estimator._state, budget)
     if isinstance(estimator, MomentClassifier) and "classes_" in attributes:
         _check_baseline(estimator, budget)
@@ -144,28 +152,28 @@ def check_estimator(estimator, budget):
         budget.spend(_PER_PAIR * n_positions**2, "n_chunks times frame_shape_")
 
 
-def _check_kind_of_model(classifier):
+def _check_kind_of_model(classifier: ClassIncrementalClassifier, state: State) -> None:
     """Raise unless the model of a classifier is of its kind, with bands or without."""
-    model = classifier._state.model
-    is_naive = isinstance(model, NaiveNetwork)
     kind = f"that of {type(classifier).__name__}"
+    is_naive = isinstance(state.model, NaiveNetwork)
     _require(is_naive == isinstance(classifier, NaiveIncrementalClassifier), "model", kind)
     if not is_naive:
-        has_bands = model.trained is not None
+        has_bands = model_of(state).trained is not None
         _require(has_bands == isinstance(classifier, FFNBClassifier), "trained", kind)
 
 
-def _check_state(state, budget):
+def _check_state(state: State, budget: Budget) -> None:
     """Raise unless the parts of the learned state of a classifier belong together."""
     _check_inputs(state, budget)
     _check_labels(state, budget)
+    n_classes = len(state.arrived)
     if isinstance(state.model, NaiveNetwork):
-        _check_naive_network(state)
+        _check_naive_network(state.model, state.n_inputs, n_classes)
     else:
-        _check_model(state)
+        _check_model(model_of(state), state.n_inputs, n_classes)
 
 
-def _check_inputs(state, budget):
+def _check_inputs(state: State, budget: Budget) -> None:
     """Raise unless the projection has the features of the state; take its memory."""
     n_features = state.n_features_in
     projection = state.projection
@@ -176,7 +184,7 @@ def _check_inputs(state, budget):
         budget.spend(_PER_PROJECTED * n_features, f"the projection of {n_features} features")
 
 
-def _check_labels(state, budget):
+def _check_labels(state: State, budget: Budget) -> None:
     """Raise unless labels are different and of one kind, and `classes` is sorted and complete."""
     arrays = [state.classes, *state.task_classes]
     _spend_on_labels(budget, arrays)
@@ -190,7 +198,7 @@ def _check_labels(state, budget):
     _require(is_complete and is_sorted, "classes", "sorted, with all that arrived")
 
 
-def _check_baseline(baseline, budget):
+def _check_baseline(baseline: MomentClassifier, budget: Budget) -> None:
     """Raise unless the labels of a baseline are sorted, and its numbers fit them; take memory."""
     classes = baseline.classes_
     _spend_on_labels(budget, [classes])
@@ -211,7 +219,7 @@ def _check_baseline(baseline, budget):
     budget.spend(baseline._n_bytes_to_solve, f"the solution of {type(baseline).__name__}")
 
 
-def _spend_on_labels(budget, arrays):
+def _spend_on_labels(budget: Budget, arrays: Sequence[Array]) -> None:
     """Take the memory of an array of all labels, in which each label is as long as the longest."""
     n_labels = 0
     longest = 0
@@ -224,23 +232,19 @@ def _spend_on_labels(budget, arrays):
     budget.spend(_PER_LABEL_BYTE * longest * n_labels, f"{n_labels} labels of {longest} bytes")
 
 
-def _check_naive_network(state):
+def _check_naive_network(network: NaiveNetwork, n_inputs: int, n_classes: int) -> None:
     """Raise unless the layers of a naive network fit the inputs, the classes and each other."""
-    model = state.model
-    n_bands = len(model.hidden.bands)
-    is_complete = 0 < n_bands == model.n_layers * len(model.outputs)
+    n_bands = len(network.hidden.bands)
+    is_complete = 0 < n_bands == network.n_layers * len(network.outputs)
     _require(is_complete, "n_layers", "the number of bands of each task")
-    row = torch.zeros((1, state.n_inputs), dtype=torch.float64)
+    row = torch.zeros((1, n_inputs), dtype=torch.float64)
     # The layers multiply the row, and raise unless they fit it and each other.
-    n_outputs = model.scores(row).shape[1]
-    _require(n_outputs == len(state.arrived), "outputs", "one per class")
+    n_outputs = network.scores(row).shape[1]
+    _require(n_outputs == n_classes, "outputs", "one per class")
 
 
-def _check_model(state):
+def _check_model(model: Model, n_inputs: int, n_classes: int) -> None:
     """Raise unless the features and the moments fit the inputs, the classes and each other."""
-    model = state.model
-    n_inputs = state.n_inputs
-    n_classes = len(state.arrived)
     _require(model.features.n_inputs == n_inputs, "n_inputs", f"{n_inputs}")
     row = torch.zeros((1, n_inputs), dtype=torch.float64)
     n_features = model.features(row).shape[1]
@@ -250,23 +254,23 @@ def _check_model(state):
     if model.trained is not None:
         n_features += _check_trained(model, row)
     _require(len(model.chosen_from) in (0, n_classes), "chosen_from", "one per class")
-    for moments in model.chosen_from:
-        if moments is not None:
-            _check_moments(moments, n_features)
+    for chosen in model.chosen_from:
+        if chosen is not None:
+            _check_moments(chosen, n_features)
     for likeness in model.left_out:
         _check_left_out(likeness)
 
 
-def _check_trained(model, row):
+def _check_trained(model: Model, row: torch.Tensor) -> int:
     """Raise unless the bands and the moments in them fit the inputs, the classes and each other.
 
     Return the number of neurons.
     """
-    trained = model.trained
+    trained = trained_of(model)
     n_classes = len(model.moments)
     _require(trained.layers.n_inputs == row.shape[1], "n_inputs of layers", f"{row.shape[1]}")
     # The bands multiply the row, and raise unless they fit it and each other.
-    n_neurons = trained.layers(row).shape[1]
+    n_neurons: int = trained.layers(row).shape[1]
     n_bands = len(trained.layers.bands)
     n_tasks = len(trained.null_space_dims)
     _require(n_bands == n_tasks * trained.n_layers, "bands", "one per task and layer")
@@ -280,7 +284,7 @@ def _check_trained(model, row):
     return n_neurons
 
 
-def _check_band_moments(moments, rank, n_neurons):
+def _check_band_moments(moments: BandMoments, rank: int, n_neurons: int) -> None:
     """Raise unless the moments of a class in the bands have all neurons and the rank of a class."""
     shapes = {moments.mean.shape, moments.residual.shape}
     is_complete = shapes == {(n_neurons,)} and moments.factor(rank).shape == (rank, n_neurons)
@@ -288,7 +292,7 @@ def _check_band_moments(moments, rank, n_neurons):
     _require((moments.residual >= 0.0).all(), "moments of bands", "positive")
 
 
-def _check_moments(moments, n_features):
+def _check_moments(moments: ClassMoments, n_features: int) -> None:
     """Raise unless the moments of a class have all features and positive weights."""
     widths = {
         moments.factor.shape[1],
@@ -304,7 +308,7 @@ def _check_moments(moments, n_features):
     _require(is_positive, "moments", "positive")
 
 
-def _check_left_out(likeness):
+def _check_left_out(likeness: LeftOutLikeness) -> None:
     """Raise unless the left-out likeness of a class are numbers with positive weights."""
     weights = [likeness.weights, likeness.learned_weights]
     of_calls = [likeness.arrivals, likeness.arrived_weights]
@@ -317,7 +321,7 @@ def _check_left_out(likeness):
         _require((array > 0.0).all(), "left_out", "of positive weights")
 
 
-def _check_extractor(extractor, budget):
+def _check_extractor(extractor: TorchFeatureExtractor, budget: Budget) -> None:
     """Raise unless the sizes of a fitted network belong together."""
     if extractor.input_shape_ is not None:
         _check_input_shape(extractor)
@@ -325,12 +329,12 @@ def _check_extractor(extractor, budget):
     _require(has_arrays, "state_dict_", "a mapping of names to arrays of numbers")
     if getattr(extractor, "layer_widths_", None) is not None:
         _check_layers(extractor)
-    network = NETWORKS.get(extractor.backbone, extractor.backbone)
-    if network in NETWORKS.values():
-        _check_weights(extractor, network, budget)
+    for name, network in NETWORKS.items():
+        if extractor.backbone in (name, network):
+            _check_weights(extractor, network, budget)
 
 
-def _check_input_shape(extractor):
+def _check_input_shape(extractor: TorchFeatureExtractor) -> None:
     """Raise unless the shape of an image has the size of a row, and views stay in the image."""
     shape = extractor.input_shape_
     n_values = math.prod(shape)
@@ -339,7 +343,7 @@ def _check_input_shape(extractor):
     _require(shift <= max(shape), "views", "a shift of at most the size of an image")
 
 
-def _check_layers(extractor):
+def _check_layers(extractor: TorchFeatureExtractor) -> None:
     """Raise unless the widths and the axes of the layers belong to the columns."""
     widths = extractor.layer_widths_
     n_columns = sum(widths.values())
@@ -348,7 +352,9 @@ def _check_layers(extractor):
     _require(axes.keys() == widths.keys(), "layer_axes_", "the axes of the layers")
 
 
-def _check_weights(extractor, network, budget):
+def _check_weights(
+    extractor: TorchFeatureExtractor, network: type[torch.nn.Module], budget: Budget
+) -> None:
     """Raise unless the weights have the shapes of a network; allocate no memory for the network."""
     arguments = extractor.backbone_params or {}
     _check_sizes(arguments, network)
@@ -371,19 +377,21 @@ def _check_weights(extractor, network, budget):
     _require(shapes == expected_shapes, "state_dict_", "that of the backbone with backbone_params")
 
 
-def _check_sizes(arguments, network):
+def _check_sizes(arguments: Mapping[str, npt.ArrayLike], network: type[torch.nn.Module]) -> None:
     """Raise unless the numbers in the arguments of a network are small."""
-    sizes = [np.zeros(1)]
+    sizes_of_arguments = [np.zeros(1)]
     for name, value in arguments.items():
         if name != "random_state" and not isinstance(value, str | None):
-            sizes.append(np.abs(np.ravel(value)))
-    sizes = np.concatenate(sizes)
+            sizes_of_arguments.append(np.abs(np.ravel(value)))
+    sizes = np.concatenate(sizes_of_arguments)
     are_small = sizes.max() <= _LARGEST_ARGUMENT and sizes.sum() <= _LARGEST_SUM
     limits = f"integers of at most {_LARGEST_ARGUMENT}, and {_LARGEST_SUM} in sum"
     _require(are_small, f"backbone_params of {network.__name__}", limits)
 
 
-def nested_estimators(estimator, *, closed=()):
+def nested_estimators(
+    estimator: BaseEstimator, *, closed: Sequence[BaseEstimator] = ()
+) -> Iterator[BaseEstimator]:
     """Yield an estimator and all estimators in its attributes, in each place where they occur.
 
     The attributes themselves are read, because a file chooses what `get_params` returns. `closed`
@@ -415,12 +423,12 @@ def nested_estimators(estimator, *, closed=()):
             open_values.append((member, level))
 
 
-def _open_members(value):
+def _open_members(value: object) -> list[object]:
     """Return the members of an object that can hold estimators."""
     return [member for member in _members(value) if not isinstance(member, _PLAIN)]
 
 
-def _members(value):
+def _members(value: object) -> Iterable[object]:
     """Return the objects that an object, a container or an array of objects holds directly."""
     if isinstance(value, _RECORD_CLASSES):
         return ()

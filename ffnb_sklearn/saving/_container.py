@@ -10,19 +10,31 @@ import hashlib
 import json
 import math
 import zipfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import BinaryIO, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 from numpy.lib import format as npy
 
 __all__ = [
     "KINDS",
+    "Array",
     "Budget",
+    "Json",
     "ModelFileError",
     "read_container",
     "reread_container",
     "spend_on_text",
     "write_container",
 ]
+
+# Values of a JSON text.
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+# Arrays of a file, of any of these kinds.
+Array: TypeAlias = npt.NDArray[np.generic]
 
 # Kinds of arrays: booleans, integers, floating-point and complex numbers, strings.
 KINDS = "biufcU"
@@ -64,11 +76,11 @@ class Budget:
     because each is read once.
     """
 
-    def __init__(self, file_size):
+    def __init__(self, file_size: int) -> None:
         self._total = _ALLOWANCE + _PER_FILE_BYTE * file_size
         self._remaining = self._total
 
-    def spend(self, n_bytes, name):
+    def spend(self, n_bytes: int, name: str) -> None:
         """Take memory for a part of the file; raise `ValueError` if too little remains."""
         if not 0 <= n_bytes <= self._remaining:
             spent = self._total - self._remaining
@@ -79,7 +91,7 @@ class Budget:
         self._remaining -= n_bytes
 
 
-def spend_on_text(budget, text):
+def spend_on_text(budget: Budget, text: bytes) -> None:
     """Take the memory of the values of a JSON text, before it is read."""
     per_character = _PER_CHARACTER
     if not text.isascii() or b"\\u" in text:
@@ -91,7 +103,7 @@ def spend_on_text(budget, text):
     budget.spend(n_bytes, "the JSON text")
 
 
-def write_container(file, content, arrays):
+def write_container(file: BinaryIO, content: Json, arrays: Sequence[Array]) -> None:
     """Write a container to an empty file that is open for reading and writing."""
     with zipfile.ZipFile(file, "w") as archive:
         # A `ZipInfo` without a time has a fixed date, so equal estimators have equal files.
@@ -107,7 +119,7 @@ def write_container(file, content, arrays):
     file.write(digest)
 
 
-def read_container(file, budget):
+def read_container(file: BinaryIO, budget: Budget) -> tuple[Json, list[Array]]:
     """Return the content of the JSON text and the arrays of a file, which may hold any bytes.
 
     Raise `ModelFileError` if the file is not a container, if any bit has changed, or if the text
@@ -120,7 +132,7 @@ def read_container(file, budget):
         return content, arrays
 
 
-def reread_container(file, budget):
+def reread_container(file: BinaryIO, budget: Budget) -> Json:
     """Return the content of the JSON text of a file that has been written.
 
     Raise `ModelFileError` if the bytes of the file differ from the bytes that were written. No
@@ -134,7 +146,7 @@ def reread_container(file, budget):
 
 
 @contextmanager
-def _open_container(file, budget):
+def _open_container(file: BinaryIO, budget: Budget) -> Iterator[tuple[zipfile.ZipFile, Json]]:
     """Verify the digest of a file, then yield the archive and the content of the JSON text."""
     _verify_digest(file)
     file_size = file.seek(0, 2)
@@ -149,7 +161,7 @@ def _open_container(file, budget):
         raise ModelFileError("the file is a damaged archive.") from error
 
 
-def _verify_digest(file):
+def _verify_digest(file: BinaryIO) -> None:
     """Raise `ModelFileError` unless a file ends with the mark and the digest of its bytes."""
     length = len(_MARK) + _DIGEST_LENGTH
     file_size = file.seek(0, 2)
@@ -164,7 +176,7 @@ def _verify_digest(file):
         raise ModelFileError("the file is damaged: its digest does not fit its content.")
 
 
-def _check_is_stored(archive, file_size):
+def _check_is_stored(archive: zipfile.ZipFile, file_size: int) -> None:
     """Raise `ModelFileError` if members of an archive would expand when they are read."""
     members = archive.infolist()
     is_compressed = any(info.compress_type != zipfile.ZIP_STORED for info in members)
@@ -173,22 +185,23 @@ def _check_is_stored(archive, file_size):
         raise ModelFileError("the archive is compressed, or larger than the file.")
 
 
-def _read_text(archive, budget):
+def _read_text(archive: zipfile.ZipFile, budget: Budget) -> Json:
     """Return the content of the JSON text."""
     text = archive.read(_TEXT)
     try:
         spend_on_text(budget, text)
     except ValueError as error:
         raise ModelFileError(f"{error}.") from error
-    return json.loads(text)
+    content: Json = json.loads(text)
+    return content
 
 
-def _array_name(index):
+def _array_name(index: int) -> str:
     """Return the name of an array in the archive."""
     return f"arrays/{index}.npy"
 
 
-def _digest(file):
+def _digest(file: BinaryIO) -> bytes:
     """Return the SHA-256 of a file without its last 64 bytes, and seek to these bytes."""
     digest = hashlib.sha256()
     n_remaining = file.seek(0, 2) - _DIGEST_LENGTH
@@ -201,7 +214,7 @@ def _digest(file):
     return digest.hexdigest().encode()
 
 
-def _read_array(archive, index):
+def _read_array(archive: zipfile.ZipFile, index: int) -> Array:
     """Return an array; allocate no memory before its size is compared with that of the member."""
     name = _array_name(index)
     member_size = archive.getinfo(name).file_size

@@ -2,8 +2,8 @@
 
 import io
 import os
-from collections.abc import Callable, Collection, Mapping
-from typing import IO, Protocol, Self
+from collections.abc import Collection, Mapping
+from typing import IO, BinaryIO, Protocol, Self
 
 import numpy
 import sklearn
@@ -12,11 +12,21 @@ from sklearn.base import BaseEstimator
 
 from .._atomic import replaced_file
 from .._version import __version__
-from ._codec import Reader, Writer
-from ._container import Budget, ModelFileError, read_container, reread_container, write_container
+from ._codec import Factory, Reader, Writer
+from ._container import (
+    Budget,
+    Json,
+    ModelFileError,
+    read_container,
+    reread_container,
+    write_container,
+)
 from ._schema import FORMAT
 
 __all__ = ["load", "save"]
+
+# Types by which a file is given as a path rather than as an open file object.
+_PATHS = (str, bytes, os.PathLike)
 
 
 class Estimator(Protocol):
@@ -88,7 +98,7 @@ def save(estimator: Estimator, path: str | os.PathLike[str] | IO[bytes]) -> None
         raise TypeError(f"estimator must be an estimator; got {type(estimator).__name__}.")
     _check_file(path, "write")
     writer = Writer()
-    content = {
+    content: Json = {
         "format": FORMAT,
         "written_by": {
             "ffnb_sklearn": __version__,
@@ -98,7 +108,7 @@ def save(estimator: Estimator, path: str | os.PathLike[str] | IO[bytes]) -> None
         },
         "estimator": writer.write(estimator),
     }
-    if _is_path(path):
+    if isinstance(path, _PATHS):
         with replaced_file(path) as file:
             _write_checked(file, content, writer)
         return
@@ -107,22 +117,17 @@ def save(estimator: Estimator, path: str | os.PathLike[str] | IO[bytes]) -> None
     _write_bytes(path, buffer.getbuffer())
 
 
-def _is_path(path):
-    """Return whether a file is given as a path rather than as an open file object."""
-    return isinstance(path, str | bytes | os.PathLike)
-
-
-def _check_file(path, method):
+def _check_file(path: object, method: str) -> None:
     """Raise `TypeError` unless a file is a path or a binary file object with a method."""
     is_binary = callable(getattr(path, method, None)) and not isinstance(path, io.TextIOBase)
-    if not _is_path(path) and not is_binary:
+    if not isinstance(path, _PATHS) and not is_binary:
         raise TypeError(
             f"path must be a path or a binary file object with the method {method}; got "
             f"{type(path).__name__}."
         )
 
 
-def _write_bytes(file, data):
+def _write_bytes(file: IO[bytes], data: memoryview) -> None:
     """Write bytes to a file object; raise `OSError` if it does not take all of them."""
     n_written = file.write(data)
     # The return value is optional: file objects that are not from `io` may return None.
@@ -130,7 +135,7 @@ def _write_bytes(file, data):
         raise OSError(f"the file object has written {n_written} of {len(data)} bytes.")
 
 
-def _read_bytes(file):
+def _read_bytes(file: IO[bytes]) -> io.BytesIO:
     """Return a buffer with the bytes of a file object from its position to its end."""
     data = file.read()
     if not isinstance(data, bytes | bytearray):
@@ -141,7 +146,7 @@ def _read_bytes(file):
     return io.BytesIO(data)
 
 
-def _write_checked(file, content, writer):
+def _write_checked(file: BinaryIO, content: Json, writer: Writer) -> None:
     """Write a container to an empty file; raise `ValueError` unless `load` accepts it."""
     write_container(file, content, writer.arrays)
     try:
@@ -159,7 +164,7 @@ def _write_checked(file, content, writer):
 def load(
     path: str | os.PathLike[str] | IO[bytes],
     *,
-    factories: Mapping[str, Callable[..., torch.nn.Module] | str] | None = None,
+    factories: Mapping[str, Factory] | None = None,
     trusted: Collection[str | type] = (),
 ) -> Estimator:
     """Load an estimator that `save` has written, without running code from the file.
@@ -210,21 +215,27 @@ def load(
         raise TypeError(f"trusted must be a list of types or of their names; got {trusted!r}.")
     trusted_names = {_dotted_name(trusted_type) for trusted_type in trusted}
     _check_file(path, "read")
-    if not _is_path(path):
+    if not isinstance(path, _PATHS):
         buffer = _read_bytes(path)
         return _read_file(buffer, "the file object", factories, trusted_names)
     with open(path, "rb") as file:
         return _read_file(file, repr(str(path)), factories, trusted_names)
 
 
-def _read_file(file, name, factories, trusted_names):
+def _read_file(
+    file: BinaryIO,
+    name: str,
+    factories: Mapping[str, Factory] | None,
+    trusted_names: set[str],
+) -> Estimator:
     """Return the estimator in an open file, whose name appears in errors."""
     try:
         file_size = file.seek(0, 2)
         budget = Budget(file_size)
         content, arrays = read_container(file, budget)
         reader = Reader(arrays, dict(factories or {}), trusted_names, budget)
-        return reader.read_file(content)
+        estimator: Estimator = reader.read_file(content)
+        return estimator
     except ModelFileError as error:
         raise ModelFileError(f"{name}: {error}") from error
 

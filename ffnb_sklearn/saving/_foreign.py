@@ -8,7 +8,9 @@ package inside such an estimator are stored beside these bytes, which have place
 import io
 import json
 import zipfile
+from collections.abc import Iterator, Sequence
 from functools import cache
+from types import ModuleType
 
 from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer, get_scorer_names
@@ -16,7 +18,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from ..backbones import TorchFeatureExtractor
 from ..backbones._network import is_state
 from ._checks import check_parameters, is_path, nested_estimators
-from ._container import ModelFileError, spend_on_text
+from ._container import Budget, Json, ModelFileError, spend_on_text
 from ._placeholders import PLACEHOLDER, placeholders_become, with_placeholders
 
 __all__ = ["read_foreign", "spend_on_skops", "write_foreign"]
@@ -61,7 +63,7 @@ _FORBIDDEN_ARGUMENTS = {"input", "memory", "n_jobs"}
 
 
 @cache
-def _trusted():
+def _trusted() -> set[str]:
     """Return the trusted types beyond those of skops, with the functions of scorers."""
     names = set(_TRUSTED)
     for scorer_name in get_scorer_names():
@@ -70,7 +72,7 @@ def _trusted():
     return names
 
 
-def _import_skops(path, name):
+def _import_skops(path: str, name: str) -> ModuleType:
     """Return the module `skops.io`; raise if skops is not installed."""
     try:
         import skops.io
@@ -79,10 +81,11 @@ def _import_skops(path, name):
             f"{path} is an instance of {name:.80}, which is stored with skops. Install it: "
             "pip install skops"
         ) from error
-    return skops.io
+    module: ModuleType = skops.io
+    return module
 
 
-def write_foreign(estimator, path):
+def write_foreign(estimator: BaseEstimator, path: str) -> tuple[bytes, list[BaseEstimator]]:
     """Return the bytes of an estimator of another package, and our estimators inside it.
 
     `path` leads to the estimator, for messages.
@@ -103,7 +106,14 @@ def write_foreign(estimator, path):
     return data, inside
 
 
-def read_foreign(data, inside, path, name, trusted, budget):
+def read_foreign(
+    data: bytes,
+    inside: Sequence[BaseEstimator],
+    path: str,
+    name: str,
+    trusted: set[str],
+    budget: Budget,
+) -> BaseEstimator:
     """Return an estimator of another package from its bytes and our estimators inside it.
 
     `path` leads to the estimator, for messages.
@@ -131,7 +141,7 @@ def read_foreign(data, inside, path, name, trusted, budget):
     return estimator
 
 
-def _check_nested_estimators(estimator, inside):
+def _check_nested_estimators(estimator: BaseEstimator, inside: Sequence[BaseEstimator]) -> None:
     """Raise `ValueError` unless a file may hold an estimator and all other estimators in it.
 
     Our estimators `inside` have other checks, when they are read.
@@ -144,14 +154,14 @@ def _check_nested_estimators(estimator, inside):
             _check_extractor(nested)
 
 
-def _check_names(estimator):
+def _check_names(estimator: BaseEstimator) -> None:
     """Raise if an attribute hides a method, a property or a constant of the class.
 
     For example, a file could replace the method that returns the names of the parameters. The
     parameters themselves may hide constants, as in `LassoLars`.
     """
     estimator_class = type(estimator)
-    class_names = set()
+    class_names: set[str] = set()
     for base in estimator_class.__mro__:
         class_names |= vars(base).keys()
     class_names -= set(estimator_class._get_param_names())
@@ -163,7 +173,7 @@ def _check_names(estimator):
         )
 
 
-def _check_arguments(estimator):
+def _check_arguments(estimator: BaseEstimator) -> None:
     """Raise if arguments for another function or estimator include a forbidden argument."""
     for name, value in vars(estimator).items():
         if not str(name).startswith("param_") and not str(name).endswith(("_params", "_args")):
@@ -176,7 +186,7 @@ def _check_arguments(estimator):
             )
 
 
-def _forbidden_keys(arguments):
+def _forbidden_keys(arguments: object) -> set[str]:
     """Return the keys that set a forbidden argument in a dictionary, or in a list of them."""
     if not isinstance(arguments, list | tuple):
         arguments = [arguments]
@@ -192,7 +202,7 @@ def _forbidden_keys(arguments):
     return forbidden
 
 
-def _check_extractor(extractor):
+def _check_extractor(extractor: TorchFeatureExtractor) -> None:
     """Raise if an extractor inside a step of skops names a path or code."""
     attributes = vars(extractor)
     for name, value in attributes.items():
@@ -207,7 +217,7 @@ def _check_extractor(extractor):
         raise ValueError("state_dict_ of TorchFeatureExtractor must map names to arrays of numbers")
 
 
-def spend_on_skops(budget, data):
+def spend_on_skops(budget: Budget, data: bytes) -> None:
     """Take the memory of an estimator in the bytes of skops, before it is read."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         text_size = archive.getinfo(_TEXT).file_size
@@ -217,12 +227,12 @@ def spend_on_skops(budget, data):
         _spend_on_arrays(budget, archive, json.loads(text))
 
 
-def _spend_on_arrays(budget, archive, content):
+def _spend_on_arrays(budget: Budget, archive: zipfile.ZipFile, content: Json) -> None:
     """Take the memory of the arrays to which the JSON of skops refers.
 
     skops reads the bytes of an array once per reference, unless references have the same number.
     """
-    sizes = {}
+    sizes: dict[str, int] = {}
     read_numbers = set()
     for number, name in _references(content):
         if name not in sizes:
@@ -233,20 +243,21 @@ def _spend_on_arrays(budget, archive, content):
             read_numbers.add(number)
 
 
-def _references(content):
+def _references(content: Json) -> Iterator[tuple[Json, str]]:
     """Yield the number and the file name of each reference to an array in the JSON of skops."""
     open_values = [content]
     while open_values:
         value = open_values.pop()
         if isinstance(value, dict):
-            if isinstance(value.get("file"), str):
-                yield value.get("__id__"), value["file"]
+            name = value.get("file")
+            if isinstance(name, str):
+                yield value.get("__id__"), name
             open_values.extend(value.values())
         elif isinstance(value, list):
             open_values.extend(value)
 
 
-def _size_in_memory(archive, name):
+def _size_in_memory(archive: zipfile.ZipFile, name: str) -> int:
     """Return the size of a member of an archive, with its arrays if it is an archive itself.
 
     skops stores a sparse array as an archive of dense arrays.

@@ -8,11 +8,15 @@ CONTRIBUTING.md explains how to change the format.
 `_codec` writes the values themselves; its docstring lists the other kinds of values.
 """
 
+from collections.abc import Callable
+
+from sklearn.base import BaseEstimator
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
+from torch import nn
 
 from .._base.bands import Bands
 from .._base.state import State
@@ -50,6 +54,7 @@ from ..core.settings import Settings
 from ..open_set import OpenSetClassifier
 from ..pipeline import ContinualPipeline
 from ..skeletons import SkeletonDescriptor
+from ._container import Array, Json
 
 __all__ = [
     "ESTIMATORS",
@@ -67,7 +72,7 @@ FORMAT = 1
 # Functions that convert a format to the next format, by the number of the format that they read.
 # A function takes the JSON of the estimator and the list of arrays, to which it may append arrays,
 # and returns the JSON of the next format.
-UPGRADES = {}
+UPGRADES: dict[int, Callable[[Json, list[Array]], Json]] = {}
 
 
 # Dataclasses that a file may hold.
@@ -122,11 +127,13 @@ _ESTIMATOR_CLASSES = (
 )
 
 # Names in files of classes with another name in Python.
-_RENAMED_CLASSES = {ColumnScaling: "ColumnRepair"}
+_RENAMED_CLASSES: dict[type, str] = {ColumnScaling: "ColumnRepair"}
 
 # Dataclasses and estimators by their names in files.
-RECORDS = {_RENAMED_CLASSES.get(each, each.__name__): each for each in _RECORD_CLASSES}
-ESTIMATORS = {each.__name__: each for each in _ESTIMATOR_CLASSES}
+RECORDS: dict[str, type] = {
+    _RENAMED_CLASSES.get(each, each.__name__): each for each in _RECORD_CLASSES
+}
+ESTIMATORS: dict[str, type[BaseEstimator]] = {each.__name__: each for each in _ESTIMATOR_CLASSES}
 
 # Fields of dataclasses with another name in Python, by class and by name in files.
 RENAMED_FIELDS: dict[str, dict[str, str]] = {
@@ -141,7 +148,7 @@ RENAMED_FIELDS: dict[str, dict[str, str]] = {
 PRIVATE = {"state": "_state", "generator": "_generator", "set_output": "_sklearn_output_config"}
 
 # Networks of this package, by the value of `backbone` in files.
-NETWORKS = {
+NETWORKS: dict[str, type[nn.Module]] = {
     "ffnb_sklearn.backbones:ConvNet": ConvNet,
     "ffnb_sklearn.backbones:SkeletonGCN": SkeletonGCN,
 }

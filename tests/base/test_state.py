@@ -15,8 +15,7 @@ def state_of(*tasks):
     """Return a state without a model after tasks with some labels."""
     state = State(2)
     for labels in tasks:
-        known = [] if state.arrived is None else state.arrived.tolist()
-        state = state.after_task(None, np.array([*known, *labels]))
+        state = state.after_task(None, np.array([*state.arrived.tolist(), *labels]))
     return state
 
 

@@ -371,7 +371,7 @@ def test_many_labels_of_few_samples_need_no_warning():
 
 
 def test_positions_by_hand():
-    positions, arrived = label_positions(np.array(["m", "c", "m"]), None)
+    positions, arrived = label_positions(np.array(["m", "c", "m"]), np.array([], dtype=str))
     assert_array_equal(positions, [1, 0, 1])
     assert_array_equal(arrived, ["c", "m"])
     positions, arrived = label_positions(np.array(["m", "a longer one", "zz"]), arrived)
@@ -381,15 +381,14 @@ def test_positions_by_hand():
 
 @given(st.lists(st.lists(st.integers(-5, 5), min_size=1), min_size=1, max_size=5))
 def test_positions_point_at_the_label_and_never_move(tasks):
-    arrived = None
+    arrived = np.array([], dtype=np.int64)
     for labels in tasks:
         before = arrived
         positions, arrived = label_positions(np.array(labels), arrived)
         assert_array_equal(arrived[positions], labels)
         assert len(np.unique(arrived)) == len(arrived)
-        if before is not None:
-            assert_array_equal(arrived[: len(before)], before)
-            assert_array_equal(arrived[len(before) :], np.sort(arrived[len(before) :]))
+        assert_array_equal(arrived[: len(before)], before)
+        assert_array_equal(arrived[len(before) :], np.sort(arrived[len(before) :]))
     assert set(arrived.tolist()) == {label for labels in tasks for label in labels}
 
 

@@ -33,7 +33,7 @@ from ffnb_sklearn import (
     make_continual_pipeline,
     save,
 )
-from ffnb_sklearn._base.open_set import ScoreDistributions, left_out_scores
+from ffnb_sklearn._base.open_set import ScoreDistributions
 from ffnb_sklearn.streams import evaluate_prequential
 
 # Six classes of four to nine samples; a piece is the first or the second half of a class.
@@ -320,12 +320,12 @@ class OpenSetCalls(RuleBasedStateMachine):
         assert_array_equal(self.open_set.classes_, self.labels())
         # No stored score is of a model of more samples than all that are left.
         total = self.plain.class_counts_.sum()
-        for each in left_out_scores(self.plain._state):
+        for each in self.plain._state.left_out_scores():
             assert each.learned_weights.max(initial=0.0) <= total * (1.0 + 1e-9)
             assert each.arrived_weights.sum() <= total * (1.0 + 1e-9)
         scores = self.plain.score_samples(NEW)
         rate = self.open_set.rate
-        distributions = ScoreDistributions.from_left_out(left_out_scores(self.plain._state))
+        distributions = ScoreDistributions.from_left_out(self.plain._state.left_out_scores())
         shares = distributions.shares_below(scores, 1.0 / rate)
         expected = np.prod(shares ** self.plain.predict_proba(NEW), axis=1)
         p_values = self.open_set.score_samples(NEW)
