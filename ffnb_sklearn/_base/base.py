@@ -231,7 +231,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
     def _samples(self, state, X, name="X"):
         """Validate samples, an argument of some name, and return them as the core takes them."""
         X, _ = check_inputs(self, X, state, name)
-        return place_samples(self.device, X, state)
+        return place_samples(self.device, X, state.projection, state.scaling)
 
     def _possible_labels(self, state):
         """Return the labels that predictions may have, in order of arrival."""

@@ -40,7 +40,7 @@ __all__ = [
 
 def place_task(device, state, X, positions, weights):
     """Place the validated samples of a task on a device; positions are numbers of classes."""
-    samples = place_samples(device, X, state)
+    samples = place_samples(device, X, state.projection, state.scaling)
     return Task(
         samples,
         as_tensor(positions, device=samples.device, dtype=torch.int64),

@@ -71,7 +71,9 @@ def check_inputs(estimator, X, state, name="X", **checks):
             names = _get_feature_names(X)
             X = check_array(X, **checks)
             random_state = integer_state(estimator.random_state)
-            projection = projection_for(X, estimator, random_state)
+            projection = projection_for(
+                X, random_state, needs_dense_inputs=estimator._needs_dense_inputs()
+            )
             state = State(X.shape[1], names, projection, random_state=random_state)
         else:
             # `validate_data` does the same, but names every argument X.

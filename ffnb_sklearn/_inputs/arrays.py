@@ -5,7 +5,6 @@ checked here.
 """
 
 import sys
-from collections.abc import Iterable
 from copy import copy
 from typing import Any, TypeAlias
 
@@ -101,7 +100,7 @@ def _check_masks(array: UserArray, name: str) -> None:
     """Raise if an array has masked entries."""
     if not isinstance(array, np.ma.MaskedArray):
         return
-    n_masked = np.ma.count_masked(array)
+    n_masked = np.ma.getmaskarray(array).sum()
     if n_masked:
         raise ValueError(
             f"{name} must have no masked entries; got {n_masked} of {array.size}. "
@@ -109,12 +108,12 @@ def _check_masks(array: UserArray, name: str) -> None:
         )
 
 
-def _dtypes(array: UserArray) -> Iterable[object]:
+def _dtypes(array: UserArray) -> list[object]:
     """Return the dtypes of the columns of a table, or of an array."""
     if hasattr(array, "schema") and hasattr(array, "column_names"):
-        return array.schema.types
+        return list(array.schema.types)
     if hasattr(array, "columns"):
-        return array.dtypes
+        return list(array.dtypes)
     # Arrays of pyarrow have a type.
     return [getattr(array, "dtype", getattr(array, "type", None))]
 

@@ -5,17 +5,22 @@ docs/user_guide/scaling.rst says why.
 
 import math
 import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
+import torch
 from scipy import sparse
 from sklearn.utils import gen_batches
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from ..core.device import as_tensor
+from ..core.device import Array, as_tensor
 from ..core.linalg import LENGTH_ROUNDING
 from ..core.messages import level_of_user
-from ..core.moments import effective_number
+from ..core.moments import ClassMoments, effective_number
+from .arrays import Matrix
+from .labels import Label, Labels
 
 __all__ = [
     "ENOUGH_FOR_UNITS",
@@ -60,13 +65,15 @@ class ColumnScaling:
     An offset of None subtracts nothing.
     """
 
-    offset: np.ndarray | None
-    scale: np.ndarray
+    offset: Array | None
+    scale: Array
 
-    def apply(self, X):
-        """Return standardised samples in float64; a sparse array is scaled and not centred."""
-        if sparse.issparse(X):
-            return X @ sparse.diags_array(1.0 / self.scale)
+    def apply_sparse(self, X: sparse.csr_array) -> sparse.csr_array:
+        """Return sparse samples, which are scaled and not centred."""
+        return X @ sparse.diags_array(1.0 / self.scale)
+
+    def apply(self, X: torch.Tensor) -> torch.Tensor:
+        """Return standardised samples in float64."""
         X = X.double()
         if self.offset is not None:
             offset = as_tensor(self.offset, device=X.device)
@@ -85,11 +92,11 @@ class ColumnSpreads:
 
     weight: float
     weight_norm: float
-    mean: np.ndarray
-    scatter: np.ndarray
+    mean: Array
+    scatter: Array
 
     @classmethod
-    def of(cls, X, weights):
+    def of(cls, X: Matrix, weights: Array) -> "ColumnSpreads":
         """Compute the spreads of a few samples, dense or sparse, with positive weights."""
         weight = weights.sum()
         weight_norm = math.hypot(*weights)
@@ -97,13 +104,13 @@ class ColumnSpreads:
             X = sparse.csr_matrix(X, dtype=np.float64)
             mean, variance = mean_variance_axis(X, axis=0, weights=weights)
             return cls(weight, weight_norm, mean, weight * variance)
-        X = X.astype(np.float64)
-        mean = _mean(X, weights)
-        scatter = weights @ np.square(X - mean)
+        rows = np.asarray(X, dtype=np.float64)
+        mean = _mean(rows, weights)
+        scatter = weights @ np.square(rows - mean)
         return cls(weight, weight_norm, mean, scatter)
 
     @classmethod
-    def of_moments(cls, moments, n_inputs):
+    def of_moments(cls, moments: ClassMoments, n_inputs: int) -> "ColumnSpreads":
         """Return the spreads of the first columns of the samples of a class."""
         factor = moments.factor[:, :n_inputs].astype(np.float64)
         scatter = np.square(factor).sum(axis=0) + moments.residual[:n_inputs]
@@ -111,7 +118,7 @@ class ColumnSpreads:
         return cls(moments.weight, moments.weight_norm, mean, scatter)
 
     @classmethod
-    def merged(cls, spreads):
+    def merged(cls, spreads: Sequence["ColumnSpreads"]) -> "ColumnSpreads":
         """Return the spreads of the union of disjoint samples.
 
         The scatter of the union is the scatter within the sets of samples, plus the scatter of
@@ -126,18 +133,18 @@ class ColumnSpreads:
         return cls(weights.sum(), weight_norm, mean, within + between)
 
     @property
-    def degrees_of_freedom(self):
+    def degrees_of_freedom(self) -> float:
         """Effective number of samples beyond the first."""
         return effective_number(self.weight, self.weight_norm) - 1.0
 
-    def varying_scatter(self):
+    def varying_scatter(self) -> Array:
         """Return the scatter of each column; constant columns have 0, not rounding."""
         length_rounding = LENGTH_ROUNDING * self.mean
         scatter_rounding = self.weight * np.square(length_rounding)
         return np.where(self.scatter > scatter_rounding, self.scatter, 0.0)
 
 
-def spreads_by_label(X, y, weights):
+def spreads_by_label(X: Matrix, y: Labels, weights: Array) -> dict[Label, ColumnSpreads]:
     """Return the spreads of the samples of each label, by label.
 
     The samples are read in chunks: a memory map may be larger than memory.
@@ -157,9 +164,11 @@ def spreads_by_label(X, y, weights):
     return merged_by_label(spreads_of_chunks)
 
 
-def merged_by_label(spreads_of_parts):
+def merged_by_label(
+    spreads_of_parts: Iterable[Mapping[Label, ColumnSpreads]],
+) -> dict[Label, ColumnSpreads]:
     """Merge the spreads of disjoint samples, each a dictionary of spreads by label."""
-    parts_by_label = {}
+    parts_by_label: dict[Label, list[ColumnSpreads]] = {}
     for spreads in spreads_of_parts:
         for label, each in spreads.items():
             parts_by_label.setdefault(label, []).append(each)
@@ -174,13 +183,13 @@ class ColumnUnits:
     column has 0. `spread` is the root of the summed variances of all samples.
     """
 
-    mean: np.ndarray
-    deviation: np.ndarray
+    mean: Array
+    deviation: Array
     spread: float
     degrees_of_freedom: float
 
     @classmethod
-    def of(cls, spreads):
+    def of(cls, spreads: Sequence[ColumnSpreads]) -> "ColumnUnits":
         """Pool the spreads of classes."""
         total = ColumnSpreads.merged(spreads)
         within = sum(each.varying_scatter() for each in spreads)
@@ -188,42 +197,42 @@ class ColumnUnits:
         scatter = np.where(within > 0.0, within, total_scatter)
         deviation = np.sqrt(scatter / total.weight)
         total_deviation = np.sqrt(total_scatter / total.weight)
-        spread = np.linalg.norm(total_deviation)
+        spread = float(np.linalg.norm(total_deviation))
         degrees_of_freedom = sum(each.degrees_of_freedom for each in spreads)
         return cls(total.mean, deviation, spread, degrees_of_freedom)
 
     @property
-    def varies(self):
+    def varies(self) -> npt.NDArray[np.bool]:
         """Which columns are not constant."""
         return self.deviation > 0.0
 
-    def are_known(self):
+    def are_known(self) -> bool:
         """Return whether there are enough samples to compare the units."""
         return self.degrees_of_freedom >= ENOUGH_FOR_UNITS
 
-    def unlikeness(self):
+    def unlikeness(self) -> float:
         """Return the ratio of the largest deviation to that of a tenth of the columns."""
         if not self.varies.any():
             return 1.0
         deviations = self.deviation[self.varies]
         small = np.quantile(deviations, _SMALL_SHARE, method="lower")
-        return deviations.max() / small
+        return float(deviations.max() / small)
 
-    def distance(self):
+    def distance(self) -> float:
         """Return the distance of the mean from zero, relative to the spread of the samples."""
         if not self.varies.any():
             return 0.0
-        return np.linalg.norm(self.mean) / self.spread
+        return float(np.linalg.norm(self.mean)) / self.spread
 
-    def are_unlike(self):
+    def are_unlike(self) -> bool:
         """Return whether a tenth of the columns hardly varies beside the largest."""
         return self.unlikeness() >= _UNLIKE
 
-    def are_far(self):
+    def are_far(self) -> bool:
         """Return whether all samples have nearly the same direction from zero."""
         return self.distance() >= _FAR
 
-    def scaling(self, *, centring):
+    def scaling(self, *, centring: bool) -> ColumnScaling:
         """Return the standardisation by these units; constant columns are not divided."""
         offset = None
         if centring:
@@ -232,14 +241,14 @@ class ColumnUnits:
         return ColumnScaling(offset, scale)
 
 
-def _mean(rows, weights):
+def _mean(rows: Array, weights: Array) -> Array:
     """Return the weighted mean of rows, without rounding in columns of equal values."""
     is_constant = (rows == rows[0]).all(axis=0)
-    mean = weights @ rows / weights.sum()
+    mean: Array = weights @ rows / weights.sum()
     return np.where(is_constant, rows[0], mean)
 
 
-def warn_of_units(units, names):
+def warn_of_units(units: ColumnUnits, names: npt.NDArray[np.generic] | None) -> None:
     """Warn of columns far from zero or of unlike units; `names` are those of the columns or None.
 
     Shared neurons see the direction of a sample from the origin, in which such columns hide others.
@@ -251,7 +260,7 @@ def warn_of_units(units, names):
     if units.are_unlike():
         widest = int(units.deviation.argmax())
         is_small = units.deviation <= units.deviation[widest] / _UNLIKE
-        small = np.flatnonzero(units.varies & is_small)
+        small = np.flatnonzero(units.varies & is_small).tolist()
         findings.append(
             f"The standard deviation of {_listed(small, names)} within classes is at most a "
             f"{_UNLIKE:.0f}th of that of {_listed([widest], names)}."
@@ -268,20 +277,20 @@ def warn_of_units(units, names):
     )
 
 
-def _far_findings(units, names):
+def _far_findings(units: ColumnUnits, names: npt.NDArray[np.generic] | None) -> list[str]:
     """Return a sentence about constant columns, and one about other columns, far from zero."""
     # At least one column is that far, because the mean of all samples is _FAR spreads away.
     distances = np.sqrt(len(units.mean)) * np.abs(units.mean)
     is_far = distances >= _FAR * units.spread
-    far = np.flatnonzero(is_far & units.varies)
-    constant = np.flatnonzero(is_far & ~units.varies)
+    far = np.flatnonzero(is_far & units.varies).tolist()
+    constant = np.flatnonzero(is_far & ~units.varies).tolist()
     findings = []
-    if len(constant):
+    if constant:
         findings.append(
             f"The constant {_listed(constant, names)} is large beside the spread of all columns "
             "together; leave it out."
         )
-    if len(far):
+    if far:
         findings.append(
             f"The mean of {_listed(far, names)} is far from 0: the samples are at least {_FAR:.0f} "
             "times as far from 0 as from their mean."
@@ -289,7 +298,7 @@ def _far_findings(units, names):
     return findings
 
 
-def _listed(columns, names):
+def _listed(columns: Sequence[int], names: npt.NDArray[np.generic] | None) -> str:
     """Return the names or the numbers of columns, the first few of many."""
     first_columns = columns[:_MOST_NAMED]
     if names is None:

@@ -68,8 +68,8 @@ def check_labels(labels: UserArray, known: Labels | None, name: str) -> Labels:
         _check_kind(labels, known, name)
     if kind == "number":
         # Together, signed and unsigned integers would become floats, which merge large labels.
-        return labels.astype(np.int64, copy=False)
-    return labels
+        return np.asarray(labels, dtype=np.int64)
+    return np.asarray(labels)
 
 
 def check_unknown_label(unknown_label: Label | None, known: Labels) -> Labels:

@@ -4,15 +4,17 @@ import os
 from collections.abc import Callable
 from functools import wraps
 from threading import Lock, RLock
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
+
+from sklearn.base import BaseEstimator
 
 __all__ = ["ConcurrentLearningError", "ForkSafeLock", "after_fork", "exclusive"]
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 
-def after_fork(renew):
+def after_fork(renew: Callable[[], None]) -> None:
     """Call a function in every process that is forked from this process."""
     if hasattr(os, "register_at_fork"):  # not on Windows
         os.register_at_fork(after_in_child=renew)
@@ -26,11 +28,11 @@ class ForkSafeLock:
     acquisition of the lock and the block would leave the lock held for ever.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._renew()
         after_fork(self._renew)
 
-    def _renew(self):
+    def _renew(self) -> None:
         self.held = RLock()
 
 
@@ -44,7 +46,7 @@ class ConcurrentLearningError(RuntimeError):
 
 # For each estimator, the lock of the last call that changed it, which is held until the call ends.
 # The locks are not attributes of the estimators, because a lock can be neither pickled nor copied.
-_LAST_CALLS: WeakKeyDictionary = WeakKeyDictionary()
+_LAST_CALLS: WeakKeyDictionary[BaseEstimator, Lock] = WeakKeyDictionary()
 
 # Lock of the table.
 _TABLE = ForkSafeLock()
@@ -60,7 +62,7 @@ def exclusive(function: _Function) -> _Function:
     """
 
     @wraps(function)
-    def call(estimator, /, *args, **kwargs):
+    def call(estimator: BaseEstimator, /, *args: Any, **kwargs: Any) -> object:
         # Every call has a lock of its own, which is held in the block and at no other time: an
         # interrupt can separate neither the acquisition nor the release from the block.
         lock = Lock()
@@ -71,7 +73,7 @@ def exclusive(function: _Function) -> _Function:
     return cast(_Function, call)
 
 
-def _register(estimator, lock):
+def _register(estimator: BaseEstimator, lock: Lock) -> None:
     """Register the lock of a call that changes an estimator; raise if another call is going on."""
     with _TABLE.held:
         last_lock = _LAST_CALLS.get(estimator)

@@ -4,7 +4,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..core.messages import level_of_user
 from .arguments import validate_arguments
-from .labels import check_labels, check_targets
+from .arrays import UserArray
+from .labels import Label, Labels, check_labels, check_targets
+from .seeds import RandomState
 
 __all__ = [
     "SPLIT_CONSTRAINTS",
@@ -22,6 +24,9 @@ __all__ = [
     "samples_of_tasks",
     "split_into_tasks",
 ]
+
+# Sample numbers of a task.
+SampleNumbers: TypeAlias = NDArray[np.intp]
 
 SPLIT_CONSTRAINTS: dict[str, list[object]] = {
     "classes_per_task": [Interval(Integral, 1, None, closed="left"), "array-like"],
@@ -132,7 +137,7 @@ def class_incremental_tasks(
     return tasks
 
 
-def labels_of_samples(y, name):
+def labels_of_samples(y: UserArray, name: str) -> Labels:
     """Return the labels of one or more samples as an array."""
     labels = check_targets(y, None, name)
     if len(labels) == 0:
@@ -141,14 +146,14 @@ def labels_of_samples(y, name):
 
 
 def split_into_tasks(
-    labels,
-    classes_per_task,
-    first_task_classes,
-    class_order,
-    blurry_classes,
-    blurry_samples,
-    random_state,
-):
+    labels: Labels,
+    classes_per_task: int | Sequence[int],
+    first_task_classes: int | None,
+    class_order: str | ArrayLike,
+    blurry_classes: float,
+    blurry_samples: float,
+    random_state: RandomState,
+) -> tuple[list[SampleNumbers], list[Labels]]:
     """Return the sample indices of each task, and its classes in order of arrival.
 
     A blurry class is one of the classes of a single task, although its samples come in others too.
@@ -180,7 +185,7 @@ def split_into_tasks(
     return tasks, task_classes
 
 
-def _given_order(classes, class_order):
+def _given_order(classes: Labels, class_order: str | ArrayLike) -> Labels:
     """Return the classes in sorted order, or in the order of an array."""
     if isinstance(class_order, str):
         return classes
@@ -189,7 +194,13 @@ def _given_order(classes, class_order):
     return order
 
 
-def _blurred(tasks, labels, blurry_classes, blurry_samples, generator):
+def _blurred(
+    tasks: Sequence[SampleNumbers],
+    labels: Labels,
+    blurry_classes: float,
+    blurry_samples: float,
+    generator: np.random.RandomState,
+) -> list[SampleNumbers]:
     """Return tasks with a share of the samples of some classes dealt to all of them."""
     classes, codes = np.unique(labels, return_inverse=True)
     n_blurry = max(round(blurry_classes * len(classes)), 1)
@@ -209,7 +220,7 @@ def _blurred(tasks, labels, blurry_classes, blurry_samples, generator):
     return blurred
 
 
-def _check_order(classes, order):
+def _check_order(classes: Sequence[Label], order: Sequence[Label]) -> None:
     """Raise unless an order of the classes holds each class once."""
     counts = Counter(order)
     if counts != Counter(classes):
@@ -222,12 +233,14 @@ def _check_order(classes, order):
         )
 
 
-def _sizes_of_tasks(n_classes, classes_per_task, first_task_classes):
+def _sizes_of_tasks(
+    n_classes: int, classes_per_task: int | Sequence[int], first_task_classes: int | None
+) -> list[int]:
     """Return the number of classes of each task."""
     sizes = []
     if first_task_classes is not None:
         sizes.append(int(first_task_classes))
-    if isinstance(classes_per_task, Integral):
+    if isinstance(classes_per_task, int | np.integer):
         n_later = n_classes - sum(sizes)
         n_full_tasks, n_last = divmod(n_later, int(classes_per_task))
         sizes += [int(classes_per_task)] * n_full_tasks
@@ -245,10 +258,12 @@ def _sizes_of_tasks(n_classes, classes_per_task, first_task_classes):
     return sizes
 
 
-def samples_of_tasks(labels, task_classes, name):
+def samples_of_tasks(
+    labels: Labels, task_classes: Sequence[Labels], name: str
+) -> list[SampleNumbers]:
     """Return the sample indices of each task, in increasing order."""
     # The keys are Python values, because NumPy compares 1 and "1" as equal strings.
-    task_of_label = {}
+    task_of_label: dict[Label, int] = {}
     for task, classes in enumerate(task_classes):
         task_of_label.update(dict.fromkeys(classes.tolist(), task))
     classes, codes = np.unique(labels, return_inverse=True)
