@@ -1,19 +1,23 @@
 """Parameters of trained bands as settings of the core, and warnings of what they cannot do."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
+from typing import Protocol
 
 import numpy as np
 from sklearn.utils._param_validation import validate_parameter_constraints
 
 from ..core.bands.settings import BandSettings, Descent
-from ..core.bands.trained import remove_neurons
+from ..core.bands.trained import remove_neurons, trained_of
 from ..core.messages import level_of_user
+from ..core.model import Model
 from .bands import Bands
-from .settings import check_unchanged, plain_values
+from .settings import Conditions, check_unchanged, plain_values
+from .state import State, model_of
 
 __all__ = [
+    "Banded",
     "band_settings_of",
     "bands_of",
     "check_band_continuation",
@@ -34,7 +38,19 @@ _OF_DESCENT = ("learning_rate", "momentum", "weight_decay", "adaptive_rate")
 _OF_LATER_TASKS = ("null_space", "init", "old_statistics")
 
 
-def bands_of(estimator):
+class Banded(Protocol):
+    """A classifier with trained bands: parameters that their settings follow from."""
+
+    bands: Bands | None
+    classes_per_task: int | Sequence[int] | None
+    n_layers: int
+    p: float | Sequence[float]
+
+    def _default_bands(self) -> Bands:
+        """Return the options of bands that are not given."""
+
+
+def bands_of(estimator: Banded) -> Bands:
     """Return the options of the bands of an estimator, of which None has the defaults."""
     bands = estimator.bands
     validate_parameter_constraints(
@@ -43,7 +59,7 @@ def bands_of(estimator):
     return estimator._default_bands() if bands is None else bands
 
 
-def band_settings_of(estimator):
+def band_settings_of(estimator: Banded) -> BandSettings:
     """Return the settings of the bands of a task."""
     bands = bands_of(estimator)
     values = plain_values(BandSettings, vars(estimator) | vars(bands))
@@ -51,7 +67,7 @@ def band_settings_of(estimator):
     return BandSettings(**values, descent=descent_of(bands))
 
 
-def descent_of(source):
+def descent_of(source: object) -> Descent:
     """Return the parameters of the descent of an estimator or of bands, in plain types.
 
     Parameters that the estimator lacks have the defaults of `Bands`. Without a parameter `patience`
@@ -61,11 +77,9 @@ def descent_of(source):
     return Descent(**plain_values(Descent, parameters))
 
 
-def _kept_axes(p, n_layers):
+def _kept_axes(p: float | Sequence[float], n_layers: int) -> tuple[float, ...]:
     """Return the parameter `p` as a tuple of one plain number per layer."""
-    axes = [p] * n_layers
-    if isinstance(p, Sequence):
-        axes = list(p)
+    axes = list(p) if isinstance(p, Sequence) else [p] * n_layers
     if len(axes) != n_layers:
         raise ValueError(
             f"p must have one entry per layer, n_layers={n_layers}; got {len(axes)} entries."
@@ -73,27 +87,27 @@ def _kept_axes(p, n_layers):
     return tuple(map(_kept_axes_of_layer, axes))
 
 
-def _kept_axes_of_layer(p):
+def _kept_axes_of_layer(p: object) -> float:
     """Return a number of axes as an int, and a share of the energy as a float."""
-    if isinstance(p, Integral) and p >= 0:
+    if isinstance(p, Integral) and int(p) >= 0:
         return int(p)
-    if isinstance(p, Real) and 0.0 < p < 1.0:
+    if isinstance(p, Real) and 0.0 < float(p) < 1.0:
         return float(p)
     raise ValueError(
         f"p must be an int of at least 0 or a float in (0, 1), or a sequence of these; got {p!r}."
     )
 
 
-def check_band_continuation(model, settings):
+def check_band_continuation(model: Model, settings: BandSettings) -> None:
     """Raise if a parameter that shapes the trained layers is not as in earlier tasks."""
     if model.trained is not None:
-        check_unchanged("n_layers", model.trained.n_layers, len(settings.p))
+        check_unchanged("n_layers", trained_of(model).n_layers, len(settings.p))
 
 
-def conditions_of_bands(model):
+def conditions_of_bands(model: Model) -> Conditions:
     """Return by name the values of bands that have to be equal in a merge."""
-    settings = model.trained.settings
-    conditions = {"n_layers": len(settings.p)}
+    settings = trained_of(model).settings
+    conditions: Conditions = {"n_layers": len(settings.p)}
     values = vars(settings) | vars(settings.descent)
     for name, value in values.items():
         # The parameters of the descent are compared one by one.
@@ -103,7 +117,7 @@ def conditions_of_bands(model):
     return conditions
 
 
-def _changed(estimator, names):
+def _changed(estimator: Banded, names: Iterable[str]) -> list[str]:
     """Return the names of the parameters, `p` or options of the bands, that are not the default."""
     default = type(estimator)()
     bands = bands_of(estimator)
@@ -118,7 +132,7 @@ def _changed(estimator, names):
     return changed
 
 
-def warn_of_one_task(estimator):
+def warn_of_one_task(estimator: Banded) -> None:
     """Warn of parameters that only later tasks read, if `fit` learns a single task."""
     names = ["p", *_OF_LATER_TASKS]
     if bands_of(estimator).init == "random":
@@ -132,13 +146,13 @@ def warn_of_one_task(estimator):
         )
 
 
-def warn_of_idle_parameters(estimator):
+def warn_of_idle_parameters(estimator: Banded) -> None:
     """Warn of options of the bands that other options leave without effect."""
     bands = bands_of(estimator)
     if bands.max_epochs == 0:
-        names = _OF_DESCENT
+        names = list(_OF_DESCENT)
         if not bands.batch_norm:
-            names = (*names, "batch_size")
+            names.append("batch_size")
         _warn_of_idle(estimator, names, "bands__max_epochs=0, which skips the descent")
     if not bands.null_space:
         _warn_of_idle(estimator, ("p",), "bands__null_space=False")
@@ -146,17 +160,18 @@ def warn_of_idle_parameters(estimator):
         _warn_of_idle(estimator, ("gamma", "left_out"), 'bands__init="random"')
 
 
-def _warn_of_idle(estimator, names, reason):
+def _warn_of_idle(estimator: Banded, names: Iterable[str], reason: str) -> None:
     """Warn if some of the named parameters are not the default, and so do nothing."""
     idle = _changed(estimator, names)
     if idle:
         _warn(f"These parameters have no effect with {reason}: {', '.join(idle)}.")
 
 
-def warn_without_loss(model):
+def warn_without_loss(model: Model) -> None:
     """Warn if the descent of a task had nothing to do."""
-    descent = model.trained.settings.descent
-    losses = model.trained.loss_curve
+    trained = trained_of(model)
+    descent = trained.settings.descent
+    losses = trained.loss_curve
     if losses and max(losses) == 0.0 and descent.weight_decay == 0.0:
         _warn(
             f"bands__max_epochs={descent.max_epochs} has had no effect in a task: no sample has a "
@@ -164,13 +179,13 @@ def warn_without_loss(model):
         )
 
 
-def warn_of_forgetting(state, remaining):
+def warn_of_forgetting(state: State, remaining: State | None) -> None:
     """Warn if trained neurons that remain depend on classes that were forgotten."""
     if remaining is None:
         return
     labels = np.setdiff1d(state.arrived, remaining.arrived)
     numbers = np.flatnonzero(np.isin(state.arrived, labels)).tolist()
-    if remove_neurons(state.model.trained, numbers).leaves_trace:
+    if remove_neurons(trained_of(model_of(state)), numbers).leaves_trace:
         _warn(
             f"Trained neurons keep a trace of the classes {labels.tolist()}: the bands of their "
             "tasks and of later tasks were fitted beside them. Only a new fit removes it. "
@@ -178,7 +193,7 @@ def warn_of_forgetting(state, remaining):
         )
 
 
-def warn_of_merge():
+def warn_of_merge() -> None:
     """Warn that bands of merged models were fitted without the classes of the other model."""
     _warn(
         "Merging is not exact with trained bands: those of each estimator were fitted without the "
@@ -186,5 +201,5 @@ def warn_of_merge():
     )
 
 
-def _warn(message):
+def _warn(message: str) -> None:
     warnings.warn(message, UserWarning, stacklevel=level_of_user())

@@ -88,7 +88,7 @@ class Bands(BaseEstimator):
     left_out: bool = True
     adaptive_rate: bool = True
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         "activation": [StrOptions(set(ACTIVATIONS))],
         "init": [StrOptions({"multi", "mono", "random"})],
         "gamma": [Interval(Real, 0, None, closed="neither")],

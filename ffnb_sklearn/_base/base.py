@@ -11,15 +11,17 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 
-from .._inputs.arrays import in_library_of
+from .._inputs.arrays import UserArray, in_library_of
 from .._inputs.labels import label_positions
 from .._inputs.locks import exclusive
 from .._inputs.seeds import advance_of
 from .._inputs.sparse import place_samples
 from ..core.device import as_array, without_modes
+from ..core.model import Samples
 from .callbacks import CallbackSupportMixin, ReportedTask, metadata_of, with_callbacks
 from .priors import LEAST, unseen_scores
 from .settings import present_state
+from .state import State
 from .validation import check_inputs, check_samples
 
 __all__ = ["ClassIncrementalClassifier", "first_of_highest", "learned_attribute"]
@@ -65,7 +67,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
     }
 
     # None before the estimator is fitted.
-    _state = None
+    _state: State | None = None
 
     @exclusive
     def _learn(self, X, y, *, classes=None, sample_weight=None, reset=False):
@@ -171,7 +173,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         """Return the numbers of the samples of each task of `fit`."""
         return [slice(None)]
 
-    def _needs_dense_inputs(self):
+    def _needs_dense_inputs(self) -> bool:
         """Return whether wide sparse samples are projected onto dense columns."""
         return True
 
@@ -191,7 +193,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         vars(estimator).pop("_skl_callbacks", None)
         return estimator
 
-    def _learned_state(self):
+    def _learned_state(self) -> State:
         """Return the learned state; callers read it once, because it may be replaced meanwhile."""
         state = self._state
         if state is None:
@@ -228,7 +230,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         # Tools that explain predictions pass arrays, and remove the names from a copy by None.
         self._state = replace(self._learned_state(), feature_names_in=names)
 
-    def _samples(self, state, X, name="X"):
+    def _samples(self, state: State, X: UserArray, name: str = "X") -> Samples:
         """Validate samples, an argument of some name, and return them as the core takes them."""
         X, _ = check_inputs(self, X, state, name)
         return place_samples(self.device, X, state.projection, state.scaling)

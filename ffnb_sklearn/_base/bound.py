@@ -1,19 +1,24 @@
 """The bound on forgetting of the newest task (Proposition 1 of the paper)."""
 
 import numpy as np
+import torch
 
-from .._inputs.labels import label_positions
+from .._inputs.arrays import UserArray
+from .._inputs.labels import Labels, label_positions
 from ..core.bands import bound as core_bound
+from ..core.bands.trained import trained_of
+from .base import ClassIncrementalClassifier
 from .learning import place_task
+from .state import State, model_of
 from .validation import check_inputs
 
 __all__ = ["descent_bound", "forgetting_bound"]
 
 
-def forgetting_bound(state, X):
+def forgetting_bound(state: State, X: torch.Tensor) -> core_bound.ForgettingBound:
     """Return the bound and the drift of the features of samples X of previous tasks, a tensor."""
-    model = state.model
-    trained = model.trained
+    model = model_of(state)
+    trained = trained_of(model)
     is_normalised = any(band.batch_norm is not None for band in trained.layers.bands)
     if len(trained.null_space_dims) < 2 or not trained.n_newest or is_normalised:
         raise ValueError(
@@ -23,7 +28,9 @@ def forgetting_bound(state, X):
     return core_bound.forgetting_bound(model, X)
 
 
-def descent_bound(classifier, X, y, X_previous):
+def descent_bound(
+    classifier: ClassIncrementalClassifier, X: UserArray, y: Labels, X_previous: UserArray
+) -> float:
     """Return the printed bound of Proposition 1, the sum over the steps of Algorithm 2.
 
     Algorithm 2 runs for a further task, without a change of the classifier.
@@ -50,4 +57,4 @@ def descent_bound(classifier, X, y, X_previous):
     positions, _ = label_positions(y, state.arrived)
     task = place_task(classifier.device, state, X, positions, np.ones(len(X)))
     previous = classifier._samples(state, X_previous, "X_previous")
-    return core_bound.descent_bound(state.model, task, previous.double())
+    return core_bound.descent_bound(model_of(state), task, previous.double())

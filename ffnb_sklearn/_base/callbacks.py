@@ -1,8 +1,16 @@
 """Callbacks of scikit-learn; before version 1.9, stand-ins that do nothing."""
 
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TypeVar
+
+from sklearn.base import BaseEstimator
+
+from .._inputs.arrays import UserArray
+from ..core.device import Array
 
 __all__ = [
+    "CallbackContext",
     "CallbackSupportMixin",
     "ReportedTask",
     "metadata_of",
@@ -10,36 +18,41 @@ __all__ = [
     "with_callbacks",
 ]
 
+_Method = TypeVar("_Method", bound=Callable[..., object])
+_Losses = TypeVar("_Losses")
+
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackContext, CallbackSupportMixin, with_callbacks
 except ImportError:
 
-    class _NoCallbacks:
+    class CallbackContext:  # type: ignore[no-redef]  # a stand-in of the same name
         """Context of a task without callbacks, and of all its subtasks."""
 
-        def subcontext(self, *args, **kwargs):
+        def subcontext(self, *args: object, **kwargs: object) -> "CallbackContext":
             """Return the context of a subtask."""
             return self
 
-        def call_on_fit_task_begin(self, **kwargs):
+        def call_on_fit_task_begin(self, **kwargs: object) -> None:
             """Do nothing."""
 
-        def call_on_fit_task_end(self, **kwargs):
+        def call_on_fit_task_end(self, **kwargs: object) -> bool:
             """Return False: no callback ends learning."""
             return False
 
-        def propagate_callback_context(self, sub_estimator):
+        def propagate_callback_context(
+            self, sub_estimator: BaseEstimator
+        ) -> AbstractContextManager[None]:
             """Return a context manager that does nothing."""
             return nullcontext()
 
-    class CallbackSupportMixin:
+    class CallbackSupportMixin:  # type: ignore[no-redef]  # a stand-in of the same name
         """Base of estimators, without `set_callbacks`."""
 
-        def _init_callback_context(self, *args, **kwargs):
+        def _init_callback_context(self, *args: object, **kwargs: object) -> CallbackContext:
             """Return the context of a call that learns."""
-            return _NoCallbacks()
+            return CallbackContext()
 
-    def with_callbacks(method):
+    def with_callbacks(method: _Method) -> _Method:
         """Return the method."""
         return method
 
@@ -59,21 +72,29 @@ class ReportedTask:
         Further data of the task, such as sample weights.
     """
 
-    def __init__(self, context, estimator, X, y, metadata=None):
+    def __init__(
+        self,
+        context: CallbackContext,
+        estimator: BaseEstimator,
+        X: UserArray,
+        y: UserArray,
+        metadata: Mapping[str, object] | None = None,
+    ) -> None:
         self._context = context
         self._arguments = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
         context.call_on_fit_task_begin(**self._arguments)
 
-    def end(self, attributes=None):
+    def end(self, attributes: Mapping[str, object] | None = None) -> bool:
         """Report the end of the task, and return whether a callback ends learning.
 
         With fitted attributes, callbacks get a fitted estimator.
         """
-        return self._context.call_on_fit_task_end(
+        is_last: bool = self._context.call_on_fit_task_end(
             **self._arguments, reconstruction_attributes=attributes
         )
+        return is_last
 
-    def epochs(self, epochs):
+    def epochs(self, epochs: Iterable[_Losses]) -> Iterator[_Losses]:
         """Yield the items of `epochs`, each reported as a subtask, until a callback ends them."""
         for losses in epochs:
             epoch = self._context.subcontext("epoch")
@@ -83,7 +104,7 @@ class ReportedTask:
                 return
 
 
-def metadata_of(weights, sample_weight):
+def metadata_of(weights: Array, sample_weight: UserArray) -> dict[str, Array] | None:
     """Return validated weights as metadata of a task, or None without the user's weights."""
     if sample_weight is None:
         return None
@@ -91,7 +112,14 @@ def metadata_of(weights, sample_weight):
 
 
 @contextmanager
-def sub_estimator_task(context, task_name, estimator, sub_estimator, X, y):
+def sub_estimator_task(
+    context: CallbackContext,
+    task_name: str,
+    estimator: BaseEstimator,
+    sub_estimator: BaseEstimator,
+    X: UserArray,
+    y: UserArray,
+) -> Iterator[None]:
     """Report the block in which a sub-estimator learns, and pass the callbacks on to it."""
     subcontext = context.subcontext(task_name)
     with subcontext.propagate_callback_context(sub_estimator):

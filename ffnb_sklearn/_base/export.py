@@ -1,18 +1,27 @@
 """The solved classifier as a module of torch, which `torch.export` and ONNX can store."""
 
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from scipy.special import stdtr
 from torch import nn
 
+from .._inputs.columns import ColumnScaling
 from .._inputs.sparse import N_COLUMNS
-from ..core.device import place_arrays
+from ..core.device import Array, place_arrays
+from ..core.features import FeatureMap
+from ..core.heads.interface import Head
 from ..core.heads.modules import sums_by_class
-from .open_set import ROUNDING
+from ..core.novelty import RelativeDistances
+from .open_set import ROUNDING, ScoreDistributions
+from .state import State, model_of
 
 __all__ = ["OpenSetTorchHead", "TorchHead", "open_set_module", "torch_module"]
+
+_Module = TypeVar("_Module", bound=nn.Module)
 
 # Range and number of steps of the table of Student's t. Arguments reach 3e10, and the distribution
 # is wrong by less than 1e-4 of its value (tests/base/test_export.py).
@@ -20,7 +29,7 @@ _MOST_ASINH = 25.0
 _N_STEPS = 2**14
 
 
-def torch_module(state, head, priors, dtype):
+def torch_module(state: State, head: Head, priors: Array, dtype: str) -> "TorchHead":
     """Return the solved classifier as a module of torch with buffers of a dtype.
 
     Parameters are those of `TorchHead`; `dtype` is "float32" or "float64".
@@ -29,7 +38,14 @@ def torch_module(state, head, priors, dtype):
     return _in_dtype(TorchHead(state, head, priors), dtype)
 
 
-def open_set_module(state, head, priors, relative, rate, dtype):
+def open_set_module(
+    state: State,
+    head: Head,
+    priors: Array,
+    relative: RelativeDistances,
+    rate: float,
+    dtype: str,
+) -> "OpenSetTorchHead":
     """Return the solved classifier and its judgement of unknown samples as a module of torch.
 
     Parameters are those of `OpenSetTorchHead`; `dtype` is "float32" or "float64".
@@ -38,7 +54,7 @@ def open_set_module(state, head, priors, relative, rate, dtype):
     return _in_dtype(OpenSetTorchHead(state, head, priors, relative, rate), dtype)
 
 
-def _check_exportable(state, dtype):
+def _check_exportable(state: State, dtype: str) -> None:
     """Raise unless a state and a dtype have a module."""
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
@@ -50,7 +66,7 @@ def _check_exportable(state, dtype):
         )
 
 
-def _in_dtype(module, dtype):
+def _in_dtype(module: _Module, dtype: str) -> _Module:
     """Return a module of float64 numbers with buffers of a dtype."""
     module = module.eval()
     if dtype == "float64":
@@ -63,7 +79,7 @@ def _in_dtype(module, dtype):
     return module.float()
 
 
-def _fits_float32(buffer):
+def _fits_float32(buffer: torch.Tensor) -> bool:
     """Return whether float32 has all entries of a buffer, and not only zeros of a column."""
     limits = torch.finfo(torch.float32)
     largest = buffer.abs()
@@ -78,8 +94,8 @@ def _fits_float32(buffer):
     return not is_lost.any()
 
 
-class TorchHead(nn.Module):
-    """Scores of a solved classifier; the modules in it hold buffers and no parameters.
+class _SolvedHead(nn.Module):
+    """Base of solved classifiers; the modules in it hold buffers and no parameters.
 
     Parameters
     ----------
@@ -98,9 +114,12 @@ class TorchHead(nn.Module):
         Maps scores to the probabilities of the classes.
     """
 
-    def __init__(self, state, head, priors):
+    _columns: torch.Tensor
+    _order: torch.Tensor
+
+    def __init__(self, state: State, head: Head, priors: Array) -> None:
         super().__init__()
-        model = state.model
+        model = model_of(state)
         labels = state.arrived[priors > 0.0]
         order = np.argsort(labels)
         self.classes_ = labels[order]
@@ -109,42 +128,43 @@ class TorchHead(nn.Module):
         fixed = replace(model.features, shared=shared)
         feature_map = replace(model.feature_map, fixed=fixed)
         self.register_buffer("_columns", torch.tensor(model.columns, device="cpu"))
-        self._scaling = None
-        if state.scaling is not None:
-            self._scaling = _Stored(state.scaling)
-        self._features = _Stored(feature_map)
+        self._scaling = None if state.scaling is None else _Scaling(state.scaling)
+        self._features = _Features(feature_map)
         self._scores = head.scores_module(priors)
         self.register_buffer("_order", torch.tensor(order, device="cpu"))
         self.probabilities = _Probabilities(head.logits_module(), state.n_samples, len(order))
 
-    def forward(self, X):
-        """Return the scores of samples, of shape (n_samples, n_labels)."""
-        return self._scores_of(self._features_of(X))
-
-    def _features_of(self, X):
+    def _features_of(self, X: torch.Tensor) -> torch.Tensor:
         """Return the features that the classifier uses."""
         if self._scaling is not None:
-            scaling = self._scaling.value()
-            if scaling.offset is not None:
-                X = X - scaling.offset
-            if scaling.scale is not None:
-                X = X / scaling.scale
-        feature_map = self._features.value()
-        return feature_map(X)[:, self._columns]
+            X = self._scaling(X)
+        features: torch.Tensor = self._features(X)
+        return features[:, self._columns]
 
-    def _scores_of(self, features):
+    def _scores_of(self, features: torch.Tensor) -> torch.Tensor:
         """Return the scores of samples, given their features."""
-        scores = self._scores(features)
+        scores: torch.Tensor = self._scores(features)
         return scores[:, self._order]
 
 
-class OpenSetTorchHead(TorchHead):
+class TorchHead(_SolvedHead):
+    """Scores of a solved classifier.
+
+    Parameters and attributes are those of the base.
+    """
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Return the scores of samples, of shape (n_samples, n_labels)."""
+        return self._scores_of(self._features_of(X))
+
+
+class OpenSetTorchHead(_SolvedHead):
     """Scores of a solved classifier, and the shares that judge whether samples are unknown.
 
     Parameters
     ----------
     state, head, priors
-        As in `TorchHead`.
+        As in the base.
     relative : RelativeDistances
         Distances of the novelty score.
     rate : float
@@ -153,10 +173,12 @@ class OpenSetTorchHead(TorchHead):
     Attributes
     ----------
     classes_, probabilities
-        As in `TorchHead`.
+        As in the base.
     """
 
-    def __init__(self, state, head, priors, relative, rate):
+    def __init__(
+        self, state: State, head: Head, priors: Array, relative: RelativeDistances, rate: float
+    ) -> None:
         super().__init__(state, head, priors)
         self._relative_distances = relative.module()
         numbers = np.searchsorted(state.classes, self.classes_)
@@ -166,7 +188,7 @@ class OpenSetTorchHead(TorchHead):
         if is_background.any():
             self._foreground = _Foreground(state, head, is_background)
 
-    def forward(self, X):
+    def forward(self, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return scores, of shape (n_samples, n_labels), and shares, of shape (n_samples,)."""
         features = self._features_of(X)
         scores = self._scores_of(features)
@@ -182,7 +204,9 @@ class OpenSetTorchHead(TorchHead):
 class _Foreground(nn.Module):
     """Probability, for equal priors, that a sample is not of a background class."""
 
-    def __init__(self, state, head, is_background):
+    _background: torch.Tensor
+
+    def __init__(self, state: State, head: Head, is_background: npt.NDArray[np.bool]) -> None:
         super().__init__()
         n_classes = len(is_background)
         self._scores = head.scores_module(np.full(n_classes, 1.0 / n_classes))
@@ -190,8 +214,8 @@ class _Foreground(nn.Module):
         columns = np.flatnonzero(is_background)
         self.register_buffer("_background", torch.tensor(columns, device="cpu"))
 
-    def forward(self, features):
-        probabilities = self._probabilities(self._scores(features))
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        probabilities: torch.Tensor = self._probabilities(self._scores(features))
         return 1.0 - probabilities[:, self._background].sum(1)
 
 
@@ -202,7 +226,21 @@ class _Shares(nn.Module):
     table over equal steps of asinh.
     """
 
-    def __init__(self, distributions, numbers, prior_weight):
+    _samples: torch.Tensor
+    _sample_shares: torch.Tensor
+    _class_of: torch.Tensor
+    _n_samples: torch.Tensor
+    _means: torch.Tensor
+    _deviations: torch.Tensor
+    _log_student: torch.Tensor
+    _log_totals: torch.Tensor
+
+    def __init__(
+        self,
+        distributions: ScoreDistributions,
+        numbers: npt.NDArray[np.intp],
+        prior_weight: float,
+    ) -> None:
         super().__init__()
         samples = []
         shares = []
@@ -235,7 +273,7 @@ class _Shares(nn.Module):
         self._prior_weight = prior_weight
         self._log_prior_weight = float(np.log(prior_weight))
 
-    def forward(self, relative_distances):
+    def forward(self, relative_distances: torch.Tensor) -> torch.Tensor:
         """Return the logarithms, of shape (n_samples, n_classes)."""
         typicality = -relative_distances.clamp_min(ROUNDING).log()
         deviations = (typicality - self._means) / self._deviations
@@ -254,7 +292,7 @@ class _Shares(nn.Module):
         )
         return log_sums - self._log_totals
 
-    def _log_distribution(self, x):
+    def _log_distribution(self, x: torch.Tensor) -> torch.Tensor:
         """Return the logarithm of the distribution of Student's t."""
         modulus = x.abs()
         # Runtimes of ONNX lack asinh.
@@ -274,24 +312,45 @@ class _Shares(nn.Module):
         return at_lower + fractions * (at_upper - at_lower)
 
 
-class _Stored(nn.Module):
-    """A dataclass whose arrays are buffers, which change device and dtype with the module."""
+class _Scaling(nn.Module):
+    """Standardisation of the columns of X."""
 
-    def __init__(self, value):
+    _offset: torch.Tensor | None
+    _scale: torch.Tensor
+
+    def __init__(self, scaling: ColumnScaling) -> None:
         super().__init__()
-        self._without_arrays = place_arrays(value, self._register_array)
+        offset = None
+        if scaling.offset is not None:
+            offset = torch.tensor(scaling.offset, device="cpu")
+        self.register_buffer("_offset", offset)
+        self.register_buffer("_scale", torch.tensor(scaling.scale, device="cpu"))
 
-    def _register_array(self, array):
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        if self._offset is not None:
+            X = X - self._offset
+        return X / self._scale
+
+
+class _Features(nn.Module):
+    """All features; the arrays of the map are buffers, which change device and dtype."""
+
+    def __init__(self, feature_map: FeatureMap) -> None:
+        super().__init__()
+        # The annotation of the core is that of a map whose arrays become tensors.
+        self._without_arrays = place_arrays(feature_map, self._register_array)  # type: ignore[arg-type]
+
+    def _register_array(self, array: npt.NDArray[Any]) -> Array:
         """Register an array as the next buffer, and return an empty array in its place."""
         name = f"_{len(self._buffers)}"
         buffer = torch.tensor(array, device="cpu")
         self.register_buffer(name, buffer)
         return np.empty(0)
 
-    def value(self):
-        """Return the dataclass with the buffers."""
-        buffers = iter(self._buffers.values())
-        return place_arrays(self._without_arrays, lambda _: next(buffers))
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        buffers = iter([buffer for buffer in self._buffers.values() if buffer is not None])
+        feature_map = place_arrays(self._without_arrays, lambda _: next(buffers))
+        return feature_map(X)
 
 
 class _Probabilities(nn.Module):
@@ -300,14 +359,14 @@ class _Probabilities(nn.Module):
     See `ffnb_sklearn._base.priors.allow_for_unforeseen`.
     """
 
-    def __init__(self, logits, n_samples, n_classes):
+    def __init__(self, logits: nn.Module, n_samples: float, n_classes: int) -> None:
         super().__init__()
         self._logits = logits
         self._unforeseen = 1.0 / (n_samples + 2.0)
         self._n_classes = n_classes
 
-    def forward(self, scores):
+    def forward(self, scores: torch.Tensor) -> torch.Tensor:
         logits = self._logits(scores)
         foreseen = 1.0 - self._unforeseen
-        probabilities = logits.softmax(1)
+        probabilities: torch.Tensor = logits.softmax(1)
         return foreseen * probabilities + self._unforeseen / self._n_classes

@@ -6,12 +6,14 @@ from numbers import Real
 import numpy as np
 from sklearn.utils.validation import check_scalar
 
+from ..core.device import Array
 from ..core.likeness import likeness_threshold
+from .state import State, model_of
 
 __all__ = ["novelty_threshold"]
 
 
-def novelty_threshold(state, priors, rate):
+def novelty_threshold(state: State, priors: Array, rate: float) -> float:
     """Return a threshold of the novelty score for a rate of false alarms.
 
     `priors` has the share of each class seen. The threshold is the quantile of the scores of
@@ -20,7 +22,7 @@ def novelty_threshold(state, priors, rate):
     check_scalar(rate, "rate", Real, min_val=0.0, max_val=1.0, include_boundaries="neither")
     if isnan(rate):
         raise ValueError("rate must be a number in (0, 1); got nan.")
-    stored = state.model.left_out
+    stored = model_of(state).left_out
     numbers = np.flatnonzero(priors[: len(stored)])
     left_out = [stored[number] for number in numbers]
     threshold = likeness_threshold(left_out, priors[numbers], rate)

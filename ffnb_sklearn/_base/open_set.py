@@ -3,12 +3,15 @@
 docs/user_guide/open_set.rst ("How samples are judged") has the formulas.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import stdtr
 
+from ..core.device import Array
 from ..core.likeness import LeftOutLikeness
 
 __all__ = ["ROUNDING", "ScoreDistributions"]
@@ -41,16 +44,16 @@ class ScoreDistributions:
         Degrees of freedom of the variance within the classes; 0 if it is unknown.
     """
 
-    samples: np.ndarray
-    cumulative_shares: np.ndarray
-    starts: np.ndarray
-    n_samples: np.ndarray
-    means: np.ndarray
-    deviations: np.ndarray
+    samples: Array
+    cumulative_shares: Array
+    starts: npt.NDArray[np.intp]
+    n_samples: Array
+    means: Array
+    deviations: Array
     n_degrees: float
 
     @classmethod
-    def from_left_out(cls, likeness):
+    def from_left_out(cls, likeness: Sequence[LeftOutLikeness]) -> "ScoreDistributions":
         """Estimate the distributions from the scores of the left-out samples of each class."""
         n_classes = len(likeness)
         lengths = [len(each.values) for each in likeness]
@@ -64,8 +67,8 @@ class ScoreDistributions:
         samples = _typicality(pooled.values)
         importances = pooled.importances(_largest_by_class(pooled.learned_weights, starts)[classes])
 
-        def sums_by_class(values):
-            return np.bincount(classes, values, minlength=n_classes)
+        def sums_by_class(values: Array) -> Array:
+            return np.asarray(np.bincount(classes, values, minlength=n_classes), dtype=np.float64)
 
         shares = importances / sums_by_class(importances)[classes]
         sums_of_squares = sums_by_class(shares**2)
@@ -107,7 +110,7 @@ class ScoreDistributions:
             n_degrees=n_degrees,
         )
 
-    def shares_below(self, scores, prior_weight):
+    def shares_below(self, scores: Array, prior_weight: float) -> Array:
         r"""Return the share of new samples of each class that score at most as high.
 
         .. math:: F_c(x) = \frac{n_c \hat F_c(x) + a T_\nu((x - m_c) / s_c)}{n_c + a}
@@ -139,11 +142,11 @@ class ScoreDistributions:
         sums_below = self.cumulative_shares[firsts + n_below]
         own_shares = sums_below - self.cumulative_shares[firsts]
         prior_shares = stdtr(self.n_degrees, (x[:, None] - self.means) / self.deviations)
-        sums = self.n_samples * own_shares + prior_weight * prior_shares
+        sums: Array = self.n_samples * own_shares + prior_weight * prior_shares
         return sums / (self.n_samples + prior_weight)
 
 
-def _largest_by_class(values, starts):
+def _largest_by_class(values: Array, starts: npt.NDArray[np.intp]) -> Array:
     """Return the largest of the values of each class, and 0 of a class without values."""
     largest = np.zeros(len(starts) - 1)
     has_values = starts[:-1] < starts[1:]
@@ -153,6 +156,6 @@ def _largest_by_class(values, starts):
     return largest
 
 
-def _typicality(scores):
+def _typicality(scores: Array) -> Array:
     """Return minus the logarithm of the relative distance, of which a score is the negative."""
     return -np.log(np.maximum(-scores, ROUNDING))

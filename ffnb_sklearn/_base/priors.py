@@ -3,22 +3,28 @@
 import warnings
 from collections.abc import Mapping
 from numbers import Real
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from .._inputs.labels import check_labels
+from .._inputs.labels import Label, Labels, check_labels
+from ..core.device import Array
 from ..core.messages import level_of_user
 
 __all__ = [
     "LEAST",
+    "Priors",
     "allow_for_unforeseen",
     "check_priors",
     "class_priors",
     "estimate_shares",
     "unseen_scores",
 ]
+
+# Value of the parameter `priors`: "uniform", "empirical", or weights by label.
+Priors: TypeAlias = str | Mapping[Label, float]
 
 # Least probability, so that logarithms are finite and agree with the probabilities.
 LEAST = 1e-280
@@ -37,7 +43,7 @@ _TOLERANCE = 1e-6
 _MOST_STEPS = 10_000
 
 
-def allow_for_unforeseen(logits, n_samples):
+def allow_for_unforeseen(logits: Array, n_samples: float) -> Array:
     r"""Return logarithms of probabilities that allow for samples unlike all that were learned.
 
     By Laplace's rule of succession, an event that none of N samples showed has the probability
@@ -47,11 +53,13 @@ def allow_for_unforeseen(logits, n_samples):
     n_classes = logits.shape[1]
     unforeseen = 1.0 / (n_samples + 2.0)
     log_foreseen = np.log1p(-unforeseen)
-    log_probabilities = log_softmax(logits, axis=1)
-    return np.logaddexp(log_foreseen + log_probabilities, np.log(unforeseen / n_classes))
+    log_probabilities: Array = log_softmax(logits, axis=1)
+    log_unforeseen = np.log(unforeseen / n_classes)
+    allowing: Array = np.logaddexp(log_foreseen + log_probabilities, log_unforeseen)
+    return allowing
 
 
-def unseen_scores(scores):
+def unseen_scores(scores: Array) -> Array:
     """Return the score of classes that have no samples yet, of shape (n_samples, 1).
 
     It lies below the scores of the classes seen: by their range in the row, by at least 36, and by
@@ -62,10 +70,11 @@ def unseen_scores(scores):
     highest = scores.max(axis=1, keepdims=True)
     margin = np.maximum(highest - lowest, _UNSEEN_MARGIN)
     next_below = np.nextafter(lowest, -np.inf)
-    return np.minimum(lowest - margin, next_below)
+    unseen: Array = np.minimum(lowest - margin, next_below)
+    return unseen
 
 
-def check_priors(priors, arrived):
+def check_priors(priors: object, arrived: Labels) -> None:
     """Raise if priors do not fit the labels learned; a mapping may contain further labels."""
     if isinstance(priors, str) and priors in ("uniform", "empirical"):
         return
@@ -82,7 +91,7 @@ def check_priors(priors, arrived):
             f"{labels.tolist()}, and none for {missing}."
         )
     for label, weight in priors.items():
-        if not isinstance(weight, Real) or not 0.0 <= weight < np.inf:
+        if not isinstance(weight, Real) or not 0.0 <= float(weight) < np.inf:
             raise ValueError(
                 "priors must map each label to a finite weight of at least 0; got "
                 f"{weight!r} for label {label!r}."
@@ -94,7 +103,7 @@ def check_priors(priors, arrived):
         )
 
 
-def class_priors(priors, arrived, class_weights):
+def class_priors(priors: Priors, arrived: Labels, class_weights: Array) -> Array:
     """Return the priors of the labels learned, which sum to one; background classes have 0."""
     check_priors(priors, arrived)
     weights = class_weights
@@ -114,7 +123,7 @@ def class_priors(priors, arrived, class_weights):
     return np.where(weights > 0.0, np.maximum(shares, _LEAST_PRIOR), 0.0)
 
 
-def estimate_shares(probabilities):
+def estimate_shares(probabilities: Array) -> Array:
     r"""Return the shares of the classes among samples, given their probabilities for equal shares.
 
     The likelihood of the shares is maximised by expectation-maximisation: with the probabilities
@@ -126,7 +135,7 @@ def estimate_shares(probabilities):
     classifier to new a priori probabilities: a simple procedure. Neural Computation 14(1), 2002).
     """
     n_classes = probabilities.shape[1]
-    shares = np.full(n_classes, 1.0 / n_classes)
+    shares: Array = np.full(n_classes, 1.0 / n_classes)
     for _ in range(_MOST_STEPS):
         joint = probabilities * shares
         posteriors = joint / joint.sum(axis=1, keepdims=True)

@@ -7,9 +7,11 @@ from math import isnan
 from numbers import Real
 
 import numpy as np
+import torch
 from sklearn.utils.validation import check_scalar
 
-from .._inputs.labels import check_labels, label_positions
+from .._inputs.arrays import UserArray
+from .._inputs.labels import Label, Labels, check_labels, label_positions
 from ..core.messages import level_of_user
 from ..core.revision import (
     decay_classes,
@@ -18,9 +20,11 @@ from ..core.revision import (
     join_classes,
     subtract_samples,
 )
+from .base import ClassIncrementalClassifier
 from .learning import place_task
-from .priors import check_priors
-from .settings import check_mergeable
+from .priors import Priors, check_priors
+from .settings import Discriminant, check_mergeable
+from .state import State, model_of, moments_by_label
 from .validation import check_samples
 
 __all__ = ["check_and_merge", "decay", "forget", "forget_samples", "merge_states", "rename"]
@@ -29,14 +33,15 @@ __all__ = ["check_and_merge", "decay", "forget", "forget_samples", "merge_states
 _LIGHTEST = 1e-20
 
 
-def forget(state, classes):
+def forget(state: State, classes: UserArray) -> State | None:
     """Return the state without classes; None if no class is left."""
     labels = _learned_labels(state, classes)
     numbers = _numbers_of_classes(state, labels)
     if len(numbers) == len(state.arrived):
         return None
     _warn_of_trace(state, labels)
-    if is_in_left_out(state.model, numbers):
+    model = model_of(state)
+    if is_in_left_out(model, numbers):
         warnings.warn(
             f"The novelty scores of other classes keep a trace of the classes {labels.tolist()}, "
             "which the model had learned when the scores were stored. novelty_threshold and "
@@ -45,11 +50,16 @@ def forget(state, classes):
             UserWarning,
             stacklevel=level_of_user(),
         )
-    model = forget_classes(state.model, numbers)
-    return state.without(labels, model)
+    return state.without(labels, forget_classes(model, numbers))
 
 
-def forget_samples(estimator, state, X, y, sample_weight):
+def forget_samples(
+    estimator: ClassIncrementalClassifier,
+    state: State,
+    X: UserArray,
+    y: UserArray,
+    sample_weight: UserArray,
+) -> State | None:
     """Return the state without samples; None if no class is left."""
     X, y, _, weights, _ = check_samples(
         estimator, X, y, classes=None, sample_weight=sample_weight, state=state
@@ -66,7 +76,7 @@ def forget_samples(estimator, state, X, y, sample_weight):
     numbers, _ = label_positions(labels, state.arrived)
     task = place_task(estimator.device, state, X, codes, weights)
     try:
-        model, gone, rounded = subtract_samples(state.model, task, numbers.tolist())
+        model, gone, rounded = subtract_samples(model_of(state), task, numbers.tolist())
     except ValueError as error:
         raise ValueError(
             f"the samples cannot be subtracted from the moments of their classes: {error}. Pass "
@@ -81,7 +91,7 @@ def forget_samples(estimator, state, X, y, sample_weight):
             "again."
         )
     _warn_of_trace(state, labels)
-    if state.model.left_out:
+    if model_of(state).left_out:
         warnings.warn(
             f"forget_samples deletes the novelty scores of the classes {labels.tolist()}, and the "
             "scores of other classes may keep a trace of the samples. Until these classes learn "
@@ -100,7 +110,7 @@ def forget_samples(estimator, state, X, y, sample_weight):
     return state.without(gone_labels, forget_classes(model, gone))
 
 
-def _warn_of_trace(state, labels):
+def _warn_of_trace(state: State, labels: Labels) -> None:
     """Warn if classes to be forgotten have decided the standardisation of the columns."""
     if state.scaling_labels is None:
         return
@@ -115,7 +125,7 @@ def _warn_of_trace(state, labels):
         )
 
 
-def decay(state, factor, classes):
+def decay(state: State, factor: float, classes: UserArray) -> State:
     """Return the state in which the samples of classes, None for all, count less by a factor."""
     check_scalar(factor, "factor", Real, min_val=0.0, max_val=1.0, include_boundaries="right")
     if isnan(factor):
@@ -124,36 +134,38 @@ def decay(state, factor, classes):
     labels = state.classes
     if classes is not None:
         labels = _learned_labels(state, classes)
+    model = model_of(state)
     decaying = []
     for number in _numbers_of_classes(state, labels):
-        weight = state.model.moments[number].weight
+        weight = model.moments[number].weight
         if factor * weight >= _LIGHTEST:
             decaying.append(number)
-    model = decay_classes(state.model, factor, decaying)
-    return replace(state, model=model)
+    return replace(state, model=decay_classes(model, factor, decaying))
 
 
-def rename(state, mapping, priors, device):
+def rename(
+    state: State, mapping: Mapping[Label, Label], priors: Priors, device: torch.device
+) -> State:
     """Return the state with new labels; classes whose new labels are equal are joined."""
     names = _new_names(state, mapping)
     renamed = state.renamed(names)
-    if len(renamed.arrived) < len(state.arrived) and state.model.trained is not None:
+    model = model_of(state)
+    if len(renamed.arrived) < len(state.arrived) and model.trained is not None:
         raise ValueError(
             "mapping must give each class a label of its own, because neurons are trained for "
             "single classes; got equal new labels. IncrementalDiscriminantAnalysis joins classes."
         )
     check_priors(priors, renamed.arrived)
-    groups = [[] for _ in renamed.arrived]
+    groups: list[list[int]] = [[] for _ in renamed.arrived]
     numbers = {label: number for number, label in enumerate(renamed.arrived.tolist())}
     for old_number, old_label in enumerate(state.arrived.tolist()):
         new_label = names.get(old_label, old_label)
         new_number = numbers[new_label]
         groups[new_number].append(old_number)
-    model = join_classes(state.model, groups, device=device)
-    return replace(renamed, model=model)
+    return replace(renamed, model=join_classes(model, groups, device=device))
 
 
-def _new_names(state, mapping):
+def _new_names(state: State, mapping: object) -> dict[Label, Label]:
     """Return a dictionary of new labels by old labels; raise if a mapping is not valid."""
     if not isinstance(mapping, Mapping):
         raise TypeError(
@@ -178,7 +190,7 @@ def _new_names(state, mapping):
     return dict(zip(old_labels.tolist(), new_labels.tolist(), strict=True))
 
 
-def _learned_labels(state, classes):
+def _learned_labels(state: State, classes: UserArray) -> Labels:
     """Return a label or labels in `classes_` as an array; raise for any other label."""
     # An array of the labels of a list could turn all into strings or floats.
     labels = classes if np.ndim(classes) else [classes]
@@ -192,13 +204,16 @@ def _learned_labels(state, classes):
     return labels
 
 
-def _numbers_of_classes(state, labels):
+def _numbers_of_classes(state: State, labels: Labels) -> list[int]:
     """Return the numbers of the classes that were seen under some labels."""
     is_named = np.isin(state.arrived, labels)
-    return np.flatnonzero(is_named).tolist()
+    numbers: list[int] = np.flatnonzero(is_named).tolist()
+    return numbers
 
 
-def check_and_merge(mine, theirs, estimator, device):
+def check_and_merge(
+    mine: State, theirs: State, estimator: Discriminant, device: torch.device
+) -> State:
     """Return the state with all that two states have learned; raise if they cannot be merged.
 
     `estimator` has learned the first state.
@@ -208,21 +223,25 @@ def check_and_merge(mine, theirs, estimator, device):
     return merge_states(mine, theirs, estimator, device)
 
 
-def merge_states(mine, theirs, estimator, device):
+def merge_states(
+    mine: State, theirs: State, estimator: Discriminant, device: torch.device
+) -> State:
     """Return the state with everything that two mergeable states have learned."""
     state = mine.merged(theirs)
     check_priors(estimator.priors, state.arrived)
     positions, _ = label_positions(theirs.arrived, state.arrived)
-    model = estimator._merge_models(mine.model, theirs.model, positions.tolist(), device=device)
+    model = estimator._merge_models(
+        model_of(mine), model_of(theirs), positions.tolist(), device=device
+    )
     return replace(state, model=model)
 
 
-def _check_different_samples(mine, theirs):
+def _check_different_samples(mine: State, theirs: State) -> None:
     """Raise if a class has the same moments in two states: they have learned the same samples."""
-    moments_by_label = dict(zip(mine.arrived.tolist(), mine.model.moments, strict=True))
+    my_moments = moments_by_label(mine)
     repeated = []
-    for label, moments in zip(theirs.arrived.tolist(), theirs.model.moments, strict=True):
-        if label in moments_by_label and moments_by_label[label].equals(moments):
+    for label, moments in moments_by_label(theirs).items():
+        if label in my_moments and my_moments[label].equals(moments):
             repeated.append(label)
     if repeated:
         raise ValueError(

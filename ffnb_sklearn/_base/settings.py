@@ -1,18 +1,26 @@
 """Parameters of an estimator as settings of the core, and their agreement with a learned state."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from numbers import Integral
 from operator import is_
-from typing import get_args
+from typing import Any, ClassVar, Protocol, TypeAlias, get_args
 
 import numpy as np
+import torch
 from sklearn.utils._param_validation import validate_parameter_constraints
 
 from .._inputs.labels import check_labels
-from .._inputs.seeds import next_seed
+from .._inputs.seeds import RandomState, next_seed
+from .._inputs.sparse import RandomProjection
+from ..core.bands.tuning.descent import EpochObserver
+from ..core.model import Model, Task
 from ..core.settings import Settings
+from .priors import Priors
+from .state import State, model_of
 
 __all__ = [
+    "Conditions",
+    "Discriminant",
     "check_continuation",
     "check_mergeable",
     "check_seed",
@@ -21,6 +29,9 @@ __all__ = [
     "present_state",
     "settings_of",
 ]
+
+# Values that have to be equal in a merge, by name.
+Conditions: TypeAlias = dict[str, Any]
 
 # Most neurons of the automatic shared band, and most weights of all of them: wide inputs need
 # fewer. With a random projection there are none: as many further columns of it gain more.
@@ -46,7 +57,37 @@ _OF_SOLUTION = (
 _IMMATERIAL = {*_OF_SOLUTION, "novelty", "refresh", "scale"}
 
 
-def settings_of(estimator, n_inputs, projection):
+class Discriminant(Protocol):
+    """A classifier that solves a discriminant: parameters and methods that learning reads."""
+
+    _parameter_constraints: ClassVar[dict[str, list[object]]]
+
+    device: str
+    epsilon: float | str
+    priors: Priors
+    random_state: RandomState
+    scale: bool | str
+
+    def _learn_model(
+        self, model: Model, task: Task, settings: Settings, observe: EpochObserver
+    ) -> Model:
+        """Return the model after a task; `observe` reports the epochs, and may end them."""
+
+    def _merge_models(
+        self, first: Model, second: Model, positions: list[int], *, device: torch.device
+    ) -> Model:
+        """Return the model of two models, given the numbers in it of the second model's classes."""
+
+    def _merge_conditions(self, model: Model) -> Conditions:
+        """Return by name the values of a model, beside its settings, that a merge needs equal."""
+
+    def _warn_of_idle_parameters(self) -> None:
+        """Warn of parameters that other parameters leave without effect."""
+
+
+def settings_of(
+    estimator: Discriminant, n_inputs: int, projection: RandomProjection | None
+) -> Settings:
     """Return the settings of a task; `projection` is None unless its samples are projected.
 
     Raise if valid parameters do not go together.
@@ -60,21 +101,21 @@ def settings_of(estimator, n_inputs, projection):
     return Settings(**values)
 
 
-def _automatic_shared_band_size(n_inputs, projection):
+def _automatic_shared_band_size(n_inputs: int, projection: RandomProjection | None) -> int:
     """Return the number of shared neurons that "auto" stands for."""
     if projection is not None:
         return 0
     return min(_MOST_SHARED, _MOST_SHARED_WEIGHTS // n_inputs)
 
 
-def present_state(estimator, state):
+def present_state(estimator: Discriminant, state: State) -> State:
     """Return a state whose model has the present parameters of the solved classifier.
 
     It is the model of the state itself if the settings are equal, and a copy with the new settings
     if they differ. While each parameter is the same object as in the last call, the copy is that of
     the last call, which may hold a solved classifier.
     """
-    model = state.model
+    model = model_of(state)
     parameters = _solution_parameters(estimator)
     values = list(parameters.values())
     last_values, changed_model = model.cache.get("parameters", (None, None))
@@ -90,14 +131,14 @@ def present_state(estimator, state):
     return replace(state, model=changed_model)
 
 
-def _solution_parameters(estimator):
+def _solution_parameters(estimator: Discriminant) -> dict[str, object]:
     """Return the parameters that belong to the solved classifier alone, by name."""
     _check_units(estimator)
     attributes = vars(estimator)
     return {name: attributes[name] for name in _OF_SOLUTION if name in attributes}
 
 
-def _check_units(estimator):
+def _check_units(estimator: Discriminant) -> None:
     """Raise if an automatic ridge is to have an absolute unit."""
     units = getattr(estimator, "units", "relative")
     if units == "absolute" and estimator.epsilon == "auto":
@@ -106,7 +147,9 @@ def _check_units(estimator):
         )
 
 
-def _solution_settings(estimator, settings, parameters):
+def _solution_settings(
+    estimator: Discriminant, settings: Settings, parameters: dict[str, object]
+) -> Settings:
     """Return the settings of a model with other parameters of the solved classifier."""
     validate_parameter_constraints(
         estimator._parameter_constraints, parameters, type(estimator).__name__
@@ -114,7 +157,7 @@ def _solution_settings(estimator, settings, parameters):
     return replace(settings, **plain_values(Settings, parameters))
 
 
-def plain_values(settings_class, parameters):
+def plain_values(settings_class: type, parameters: Mapping[str, object]) -> dict[str, Any]:
     """Return the parameters that are fields of settings, in plain types; "auto" may be None."""
     values = {}
     for field in fields(settings_class):
@@ -123,7 +166,7 @@ def plain_values(settings_class, parameters):
     return values
 
 
-def _plain_value(value, hint):
+def _plain_value(value: Any, hint: object) -> object:
     """Convert a valid parameter to the plain Python type of the field; `hint` is its annotation.
 
     In a field of floats, "auto" becomes None. scikit-learn's constraints also accept NumPy scalars,
@@ -145,13 +188,13 @@ def _plain_value(value, hint):
     return value
 
 
-def check_continuation(before, now):
+def check_continuation(before: Settings, now: Settings) -> None:
     """Raise if a parameter that shapes the state is not as in earlier tasks."""
     for name in ("shared_band_size", "skip_connection", "scale"):
         check_unchanged(name, getattr(before, name), getattr(now, name))
 
 
-def check_unchanged(name, before, now):
+def check_unchanged(name: str, before: object, now: object) -> None:
     """Raise if a parameter has another value than in earlier tasks."""
     if before != now:
         raise ValueError(
@@ -160,26 +203,28 @@ def check_unchanged(name, before, now):
         )
 
 
-def check_seed(seed, random_state):
+def check_seed(seed: int, random_state: RandomState) -> None:
     """Raise if an integer `random_state` gives another seed than the seed of the model.
 
     None and generators are read at the first task only, and have no seed to compare.
     """
-    if isinstance(random_state, Integral) and next_seed(random_state) != seed:
+    if isinstance(random_state, int | np.integer) and next_seed(random_state) != seed:
         raise ValueError(
             f"random_state cannot change between tasks: earlier tasks had another seed than "
             f"random_state={random_state} gives. Set it back, or call fit to start over."
         )
 
 
-def check_mergeable(mine, theirs, conditions_of):
+def check_mergeable(
+    mine: State, theirs: State, conditions_of: Callable[[Model], Conditions]
+) -> None:
     """Raise if two states cannot be merged because their features or parameters differ.
 
     `conditions_of` returns by name all further values of a model that have to be equal.
     """
     check_labels(theirs.arrived, mine.arrived, "other.classes_")
-    conditions = _merge_conditions(mine) | conditions_of(mine.model)
-    other_conditions = _merge_conditions(theirs) | conditions_of(theirs.model)
+    conditions = _merge_conditions(mine) | conditions_of(model_of(mine))
+    other_conditions = _merge_conditions(theirs) | conditions_of(model_of(theirs))
     different = []
     for name, value in conditions.items():
         if not np.array_equal(value, other_conditions[name]):
@@ -201,10 +246,10 @@ def check_mergeable(mine, theirs, conditions_of):
     raise ValueError(message)
 
 
-def _merge_conditions(state):
+def _merge_conditions(state: State) -> Conditions:
     """Return by name all values that have to be equal in a merge."""
-    model = state.model
-    conditions = {
+    model = model_of(state)
+    conditions: Conditions = {
         "n_features_in_": state.n_features_in,
         "feature_names_in_": state.feature_names_in,
         "the projection of sparse samples": state.projection,

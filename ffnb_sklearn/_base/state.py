@@ -10,13 +10,13 @@ import numpy.typing as npt
 from .._inputs.columns import ColumnScaling
 from .._inputs.labels import Label, Labels
 from .._inputs.sparse import RandomProjection
-from ..core.bands.tuning.naive import NaiveNetwork
 from ..core.device import Array
 from ..core.likeness import LeftOutLikeness
 from ..core.model import Model
+from ..core.moments import ClassMoments
 from .open_set import ScoreDistributions
 
-__all__ = ["State", "model_of"]
+__all__ = ["State", "model_of", "moments_by_label"]
 
 
 def _no_labels() -> Labels:
@@ -40,8 +40,9 @@ class State:
     scaling_labels : ndarray or None
         Labels of the samples that decided the standardisation: empty if they decided that the
         columns stay as they are, None before a decision.
-    model : Model or NaiveNetwork or None
-        Model that scores samples by class, in order of arrival. None before the first task.
+    model : object
+        Model that scores samples by class, in order of arrival; its class belongs to that of the
+        classifier (`model_of`). None before the first task.
     classes : ndarray of shape (n_classes,)
         Labels seen or declared, sorted.
     task_classes : tuple of ndarray
@@ -55,7 +56,7 @@ class State:
     projection: RandomProjection | None = None
     scaling: ColumnScaling | None = None
     scaling_labels: Labels | None = None
-    model: Model | NaiveNetwork | None = None
+    model: object = None
     classes: Labels = field(default_factory=_no_labels)
     task_classes: tuple[Labels, ...] = ()
     random_state: int | None = None
@@ -82,13 +83,14 @@ class State:
     @cached_property
     def class_weights(self) -> Array:
         """Total sample weight of each class seen, in order of arrival."""
-        return np.array([moments.weight for moments in model_of(self).moments])
+        weights = [moments.weight for moments in model_of(self).moments]
+        return np.array(weights, dtype=np.float64)
 
     @property
     def class_counts(self) -> Array:
         """Total sample weight of each entry of `classes`; 0 for labels not seen."""
         counts = self.by_class(self.class_weights[np.newaxis], self.arrived, 0.0)
-        return counts[0]
+        return counts.reshape(-1)
 
     @cached_property
     def n_samples(self) -> float:
@@ -128,7 +130,7 @@ class State:
         full[:, columns] = values
         return full
 
-    def after_task(self, model: Model | NaiveNetwork | None, arrived: Labels) -> "State":
+    def after_task(self, model: object, arrived: Labels) -> "State":
         """Return the state after a task, given its model and the labels seen by then."""
         task_classes = self.task_classes
         new_labels = arrived[self.n_arrived :]
@@ -145,7 +147,7 @@ class State:
             return replace(self, classes=np.unique(labels))
         return replace(self, classes=np.union1d(self.classes, labels))
 
-    def without(self, labels: Labels, model: Model) -> "State":
+    def without(self, labels: Labels, model: object) -> "State":
         """Return the state without some labels, given a model without their classes."""
         scaling_labels = self.scaling_labels
         if scaling_labels is not None:
@@ -195,10 +197,15 @@ class State:
 
 
 def model_of(state: State) -> Model:
-    """Return the model of a state after its first task, unless it is a naive network."""
+    """Return the model of the state of a classifier that solves a discriminant, after a task."""
     if not isinstance(state.model, Model):
         raise TypeError(f"the state must have a model; got {type(state.model).__name__}")
     return state.model
+
+
+def moments_by_label(state: State) -> dict[Label, ClassMoments]:
+    """Return the moments of the classes seen, by label in order of arrival."""
+    return dict(zip(state.arrived.tolist(), model_of(state).moments, strict=True))
 
 
 def _new_labels(labels: Labels, names: Mapping[Label, Label]) -> Labels:

@@ -1,11 +1,16 @@
 """Rows drawn from what was learned, and a classifier in a new feature space."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from sklearn.base import clone
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, clone
 
-from .._inputs.arrays import as_numpy
+from .._inputs.arrays import UserArray, as_numpy
+from .._inputs.labels import Label, Labels
+from ..core.device import Array
+from ..core.moments import ClassMoments
 from ..core.transfer import (
     covariance_of_inputs,
     draw_deviations,
@@ -13,6 +18,8 @@ from ..core.transfer import (
     fit_affine_map,
     with_covariance,
 )
+from .settings import Discriminant
+from .state import State, model_of, moments_by_label
 
 __all__ = ["TransferQuality", "check_dense", "draw_samples", "expected_accuracy", "transfer"]
 
@@ -41,13 +48,15 @@ class TransferQuality:
     expected_accuracy_new: float
 
 
-def draw_samples(state, labels, counts, rng):
+def draw_samples(
+    state: State, labels: Labels, counts: npt.NDArray[np.intp], rng: np.random.Generator
+) -> tuple[Array, Labels]:
     """Return rows of X, drawn from the Gaussians of some classes, and their labels."""
     check_dense(state)
-    numbers = {label: number for number, label in enumerate(state.arrived.tolist())}
+    moments_of_labels = moments_by_label(state)
     parts = [np.empty((0, state.n_inputs))]
     for label, count in zip(labels.tolist(), counts.tolist(), strict=True):
-        moments = state.model.moments[numbers[label]]
+        moments = moments_of_labels[label]
         deviations = draw_deviations(moments, state.n_inputs, count, rng)
         parts.append(moments.mean[: state.n_inputs] + deviations)
     X = np.concatenate(parts)
@@ -58,28 +67,30 @@ def draw_samples(state, labels, counts, rng):
     return X, np.repeat(labels, counts)
 
 
-def transfer(estimator, state, X_old, X_new):
+def transfer(
+    estimator: Discriminant, state: State, X_old: Array, X_new: Array
+) -> tuple[BaseEstimator, float]:
     """Return an estimator in the space of `X_new`, and the share of variance that is explained.
 
     `X_old` has the inputs of the model for the paired rows.
     """
     check_dense(state)
     affine_map = fit_affine_map(X_old, X_new)
-    rng = np.random.default_rng([state.model.seed, 3])
+    rng = np.random.default_rng([model_of(state).seed, 3])
     n_columns = X_new.shape[1]
     n_rows = max(_FEWEST_ROWS, n_columns + 1)
     white_rows = draw_white_rows(n_rows, n_columns, rng)
     classes_together = max(1, _ROWS_TOGETHER // n_rows)
     moved = clone(estimator)
-    moments_of = dict(zip(state.arrived.tolist(), state.model.moments, strict=True))
-    declared = state.classes
+    moments_of_labels = moments_by_label(state)
+    declared: Labels | None = state.classes
     for task_labels in state.task_classes:
         for start in range(0, len(task_labels), classes_together):
             labels = task_labels[start : start + classes_together]
             rows = []
             weights = []
             for label in labels.tolist():
-                moments = moments_of[label]
+                moments = moments_of_labels[label]
                 mean = affine_map.map_mean(moments.mean[: state.n_inputs])
                 covariance = covariance_of_inputs(moments, state.n_inputs)
                 covariance = affine_map.map_covariance(covariance)
@@ -92,20 +103,20 @@ def transfer(estimator, state, X_old, X_new):
                 sample_weight=np.concatenate(weights),
             )
             declared = None
-    moved._keep(_with_numbers_of_samples(moved._learned_state(), moments_of))
+    moved._keep(_with_numbers_of_samples(moved._learned_state(), moments_of_labels))
     return moved, affine_map.explained_variance
 
 
-def _with_numbers_of_samples(state, moments_of):
+def _with_numbers_of_samples(state: State, others: Mapping[Label, ClassMoments]) -> State:
     """Return a state whose classes have the effective numbers of samples of other moments."""
     moments = []
-    for label, each in zip(state.arrived.tolist(), state.model.moments, strict=True):
-        moments.append(replace(each, weight_norm=moments_of[label].weight_norm))
-    model = replace(state.model, moments=tuple(moments), chosen_from=(), earlier=None)
+    for label, each in moments_by_label(state).items():
+        moments.append(replace(each, weight_norm=others[label].weight_norm))
+    model = replace(model_of(state), moments=tuple(moments), chosen_from=(), earlier=None)
     return replace(state, model=model)
 
 
-def check_dense(state):
+def check_dense(state: State) -> None:
     """Raise if the model's inputs are not the columns of X."""
     if state.projection is not None:
         raise ValueError(
@@ -114,7 +125,7 @@ def check_dense(state):
         )
 
 
-def expected_accuracy(estimator, X):
+def expected_accuracy(estimator: BaseEstimator, X: UserArray) -> float:
     """Return the mean of the largest probability of each sample."""
     probabilities = as_numpy(estimator.predict_proba(X), "probabilities")
     return float(probabilities.max(axis=1).mean())

@@ -1,7 +1,10 @@
 """Validation of samples, labels and weights; scikit-learn does most of it."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from scipy.sparse import issparse
+import numpy.typing as npt
+from scipy.sparse import csr_array, issparse
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import (
     _check_feature_names,
@@ -10,11 +13,15 @@ from sklearn.utils.validation import (
     _get_feature_names,
 )
 
-from .._inputs.arrays import as_numpy
-from .._inputs.labels import check_labels, check_targets
+from .._inputs.arrays import Matrix, UserArray, as_numpy
+from .._inputs.labels import Labels, check_labels, check_targets
 from .._inputs.seeds import integer_state
 from .._inputs.sparse import projection_for
+from ..core.device import Array
 from .state import State
+
+if TYPE_CHECKING:
+    from .base import ClassIncrementalClassifier
 
 __all__ = ["check_inputs", "check_magnitudes", "check_samples"]
 
@@ -25,7 +32,15 @@ _FORM = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C"
 _LARGEST = 1e70
 
 
-def check_samples(estimator, X, y, *, classes, sample_weight, state):
+def check_samples(
+    estimator: "ClassIncrementalClassifier",
+    X: UserArray,
+    y: UserArray,
+    *,
+    classes: UserArray,
+    sample_weight: UserArray,
+    state: State | None,
+) -> tuple[Matrix, Labels, Labels | None, Array, State]:
     """Check the arguments of a call that learns.
 
     Return the samples of positive weight, their labels, the declared labels or None, the weights,
@@ -58,7 +73,13 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
     return X[is_used], y[is_used], declared, weights[is_used], state
 
 
-def check_inputs(estimator, X, state, name="X", **checks):
+def check_inputs(
+    estimator: "ClassIncrementalClassifier",
+    X: UserArray,
+    state: State | None,
+    name: str = "X",
+    **checks: object,
+) -> tuple[Matrix, State]:
     """Validate samples; return them, C-ordered or in CSR form, and the state.
 
     A state of None is replaced by one of the features alone; the estimator does not change. `name`
@@ -102,7 +123,7 @@ def check_inputs(estimator, X, state, name="X", **checks):
     return X, state
 
 
-def check_magnitudes(values, name="X"):
+def check_magnitudes(values: npt.NDArray[np.floating], name: str = "X") -> None:
     """Raise if squares of the values of an argument would overflow in second moments."""
     # Computing absolute values would copy the values.
     highest = float(values.max(initial=0.0))
@@ -115,7 +136,7 @@ def check_magnitudes(values, name="X"):
         )
 
 
-def _without_repeated_entries(X):
+def _without_repeated_entries(X: csr_array) -> csr_array:
     """Return a CSR matrix with at most one entry per place; X itself if it is of this form.
 
     SciPy adds entries of the same place, and functions that read the entries alone do not.
