@@ -13,7 +13,7 @@ from .._inputs.columns import ColumnScaling
 from .._inputs.sparse import N_COLUMNS
 from ..core.device import Array, place_arrays
 from ..core.features import FeatureMap
-from ..core.heads.interface import Head
+from ..core.heads import Head
 from ..core.heads.modules import sums_by_class
 from ..core.novelty import RelativeDistances
 from .open_set import ROUNDING, ScoreDistributions

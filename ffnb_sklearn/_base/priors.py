@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from .._inputs.labels import Label, Labels, check_labels
+from .._inputs.labels import Labels, check_labels
 from ..core.device import Array
 from ..core.messages import level_of_user
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 # Value of the parameter `priors`: "uniform", "empirical", or weights by label.
-Priors: TypeAlias = str | Mapping[Label, float]
+Priors: TypeAlias = str | Mapping[object, float]
 
 # Least probability, so that logarithms are finite and agree with the probabilities.
 LEAST = 1e-280

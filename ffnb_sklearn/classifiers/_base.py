@@ -20,6 +20,7 @@ from .._base.base import ClassIncrementalClassifier, first_of_highest, learned_a
 from .._base.learning import learn_task
 from .._base.priors import allow_for_unforeseen, class_priors, estimate_shares
 from .._base.settings import present_state
+from .._base.state import model_of
 from .._base.transfer import (
     TransferQuality,
     check_dense,
@@ -217,8 +218,9 @@ class BaseDiscriminantClassifier(
         device = resolve_device(self.device)
         prediction.solve_once(self._present_state().model, device)
         state = self._learned_state()
-        if state.model.settings.novelty:
-            prediction.relative_distances(state.model, device)
+        model = model_of(state)
+        if model.settings.novelty:
+            prediction.relative_distances(model, device)
             state.prepare()
         return self
 
@@ -266,7 +268,7 @@ class BaseDiscriminantClassifier(
         """
         state = self._learned_state()
         samples = self._samples(state, X)
-        likeness = as_array(prediction.likeness(state.model, samples))
+        likeness = as_array(prediction.likeness(model_of(state), samples))
         return in_library_of(X, likeness)
 
     def novelty_threshold(self, rate: float) -> float:
@@ -486,7 +488,7 @@ class BaseDiscriminantClassifier(
         state = self._learned_state()
         present = present_state(self, state)
         head = self._head(present)
-        relative = prediction.relative_distances(state.model, resolve_device(self.device))
+        relative = prediction.relative_distances(model_of(state), resolve_device(self.device))
         priors = self._class_priors(present)
         return export.open_set_module(present, head, priors, relative, rate, dtype)
 
@@ -540,11 +542,12 @@ class BaseDiscriminantClassifier(
         state = self._learned_state()
         present = present_state(self, state)
         samples = self._samples(state, X)
-        if present.model is state.model:
-            scores, likeness = prediction.scores_and_likeness(state.model, samples)
+        model = model_of(state)
+        if present.model is model:
+            scores, likeness = prediction.scores_and_likeness(model, samples)
         else:
-            scores = prediction.scores(present.model, samples)
-            likeness = prediction.likeness(state.model, samples)
+            scores = prediction.scores(model_of(present), samples)
+            likeness = prediction.likeness(model, samples)
         priors = self._class_priors(present)
         scores = self._apply_priors(present, as_array(scores), priors)
         possible = present.arrived[priors > 0.0]
