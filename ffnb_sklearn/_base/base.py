@@ -1,22 +1,25 @@
 """Base class of the class-incremental classifiers: labels, transactions, predictions."""
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags
 
-from .._inputs.arrays import UserArray, in_library_of
-from .._inputs.labels import label_positions
+from .._inputs.arrays import Matrix, UserArray, in_library_of
+from .._inputs.labels import Labels, label_positions
 from .._inputs.locks import exclusive
 from .._inputs.seeds import advance_of
-from .._inputs.sparse import place_samples
-from ..core.device import as_array, without_modes
+from .._inputs.sparse import Rows, place_samples
+from ..core.bands.tuning.descent import EpochObserver
+from ..core.device import Array, without_modes
 from ..core.model import Samples
 from .callbacks import CallbackSupportMixin, ReportedTask, metadata_of, with_callbacks
 from .priors import LEAST, unseen_scores
@@ -26,27 +29,34 @@ from .validation import check_inputs, check_samples
 
 __all__ = ["ClassIncrementalClassifier", "first_of_highest", "learned_attribute"]
 
+# Positions of classes or columns.
+Positions: TypeAlias = npt.NDArray[np.intp]
+
+# The losses of a task up to each epoch.
+Epochs: TypeAlias = Iterator[Sequence[float]]
+
 # Most lines that a verbose estimator prints about the epochs of a task.
 _LINES_PER_TASK = 10
 
 
-def learned_attribute(read):
+def learned_attribute(read: Callable[[State], object]) -> property:
     """Make an attribute that `read` computes from the state of an estimator.
 
     It raises `NotFittedError`, an `AttributeError`, while there is no state.
     """
 
-    def attribute(estimator):
+    def attribute(estimator: "ClassIncrementalClassifier") -> object:
         state = estimator._learned_state()
         return read(state)
 
     return property(attribute)
 
 
-def first_of_highest(scores, order):
+def first_of_highest(scores: Array, order: Positions) -> Positions:
     """Return the column of the highest score of each row, the first in `order` of equal scores."""
     best = scores[:, order].argmax(axis=1)
-    return order[best]
+    columns: Positions = order[best]
+    return columns
 
 
 class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -70,18 +80,35 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
     _state: State | None = None
 
     @exclusive
-    def _learn(self, X, y, *, classes=None, sample_weight=None, reset=False):
+    def _learn(
+        self,
+        X: UserArray,
+        y: UserArray,
+        *,
+        classes: UserArray = None,
+        sample_weight: UserArray = None,
+        reset: bool = False,
+    ) -> Self:
         """Learn samples, and store the result."""
         self._validate_params()
         state = None if reset else self._state
         is_first = state is None
         # A callback may fail in this call, so the new state is stored afterwards.
-        state = self._learn_tasks(state, X, y, classes, sample_weight, reset=reset)
-        self._keep(state, is_first=is_first)
+        learned = self._learn_tasks(state, X, y, classes, sample_weight, reset=reset)
+        self._keep(learned, is_first=is_first)
         return self
 
     @with_callbacks
-    def _learn_tasks(self, state, X, y, classes, sample_weight, *, reset):
+    def _learn_tasks(
+        self,
+        state: State | None,
+        X: UserArray,
+        y: UserArray,
+        classes: UserArray,
+        sample_weight: UserArray,
+        *,
+        reset: bool,
+    ) -> State:
         """Validate the samples, and return the state after they are learned task by task."""
         X, y, classes, weights, state = check_samples(
             self, X, y, classes=classes, sample_weight=sample_weight, state=state
@@ -89,7 +116,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         if classes is not None:
             state = state.declaring(classes)
         method = "partial_fit"
-        tasks: list[Any] = [slice(None)]
+        tasks: Sequence[Rows] = [slice(None)]
         if reset:
             method = "fit"
             tasks = self._tasks_of_fit(y)
@@ -108,7 +135,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         call.end({"_state": state})
         return state
 
-    def _keep(self, state, *, is_first=False):
+    def _keep(self, state: State | None, *, is_first: bool = False) -> None:
         """Store the state after a call that learned, and consume the seed of a first task."""
         if not is_first:
             self._state = state
@@ -118,7 +145,9 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         # No other call may follow, because it could fail or be interrupted.
         advance()
 
-    def _learn_samples(self, state, X, y, weights, observe):
+    def _learn_samples(
+        self, state: State, X: Matrix, y: Labels, weights: Array, observe: EpochObserver
+    ) -> State:
         """Return the state after a task with validated samples, and print lines if verbose."""
         start = perf_counter()
         n_known = state.n_arrived
@@ -128,7 +157,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         if n_new:
             n_task += 1
 
-        def observe_and_print(epochs):
+        def observe_and_print(epochs: Epochs) -> Epochs:
             return self._print_epochs(observe(epochs), n_task, start)
 
         with without_modes():
@@ -147,7 +176,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
             )
         return state
 
-    def _print_epochs(self, epochs, n_task, start):
+    def _print_epochs(self, epochs: Epochs, n_task: int, start: float) -> Epochs:
         """Yield the items of `epochs`; if verbose, print a line for every tenth part of them."""
         max_epochs = self._max_epochs()
         step = math.ceil(max_epochs / _LINES_PER_TASK)
@@ -161,7 +190,15 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
                     flush=True,
                 )
 
-    def _learn_task(self, state, X, positions, arrived, weights, observe):
+    def _learn_task(
+        self,
+        state: State,
+        X: Matrix,
+        positions: Positions,
+        arrived: Labels,
+        weights: Array,
+        observe: EpochObserver,
+    ) -> State:
         """Return the state with the model after a task; start a new model if there is none.
 
         Samples have a position in `arrived`, which holds the labels seen by the end of the task.
@@ -169,7 +206,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         """
         raise NotImplementedError
 
-    def _tasks_of_fit(self, y):
+    def _tasks_of_fit(self, y: Labels) -> Sequence[Rows]:
         """Return the numbers of the samples of each task of `fit`."""
         return [slice(None)]
 
@@ -177,20 +214,20 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         """Return whether wide sparse samples are projected onto dense columns."""
         return True
 
-    def _max_epochs(self):
+    def _max_epochs(self) -> int:
         """Return the largest number of epochs of a task."""
         return 0
 
-    def _loss_curve(self, state):
+    def _loss_curve(self, state: State) -> Sequence[float]:
         """Return the loss after each epoch of the last task."""
         return ()
 
-    def _clone_in_state(self, state, **parameters):
+    def _clone_in_state(self, state: State | None, **parameters: object) -> Self:
         """Return a clone with other values of some parameters, and with a state of its own."""
-        estimator = clone(self).set_params(**parameters)
+        estimator: Self = clone(self).set_params(**parameters)
         estimator._state = state
         # `clone` keeps the callbacks, which must not report calls that the user has not made.
-        vars(estimator).pop("_skl_callbacks", None)
+        estimator.__dict__.pop("_skl_callbacks", None)
         return estimator
 
     def _learned_state(self) -> State:
@@ -203,11 +240,11 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
             )
         return state
 
-    def _present_state(self):
+    def _present_state(self) -> State:
         """Return the learned state with the present parameters of predictions."""
         return present_state(self, self._learned_state())
 
-    def __sklearn_is_fitted__(self):
+    def __sklearn_is_fitted__(self) -> bool:
         """Whether anything has been learned."""
         return self._state is not None
 
@@ -215,10 +252,9 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
     n_features_in_ = learned_attribute(lambda state: state.n_features_in)
     n_tasks_ = learned_attribute(lambda state: len(state.task_classes))
     task_classes_ = learned_attribute(lambda state: list(state.task_classes))
-    n_parameters_ = learned_attribute(lambda state: state.model.n_weights)
 
     @property
-    def feature_names_in_(self):
+    def feature_names_in_(self) -> npt.NDArray[np.generic]:
         """Names of the features, if X had string column names."""
         names = self._learned_state().feature_names_in
         if names is None:
@@ -226,7 +262,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         return names
 
     @feature_names_in_.setter
-    def feature_names_in_(self, names):
+    def feature_names_in_(self, names: npt.NDArray[np.generic] | None) -> None:
         # Tools that explain predictions pass arrays, and remove the names from a copy by None.
         self._state = replace(self._learned_state(), feature_names_in=names)
 
@@ -235,24 +271,23 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         X, _ = check_inputs(self, X, state, name)
         return place_samples(self.device, X, state.projection, state.scaling)
 
-    def _possible_labels(self, state):
+    def _possible_labels(self, state: State) -> Labels:
         """Return the labels that predictions may have, in order of arrival."""
         return state.arrived
 
-    def _scores(self, state, samples):
+    def _scores(self, state: State, samples: Samples) -> Array:
         """Return the scores of the possible labels."""
-        scores = state.model.scores(samples)
-        return as_array(scores)
+        raise NotImplementedError
 
-    def _logits(self, state, samples):
+    def _logits(self, state: State, samples: Samples) -> Array:
         """Return scores of the possible labels whose softmax is the probability of each label."""
         return self._scores(state, samples)
 
-    def _most_likely(self, state, samples, order):
+    def _most_likely(self, state: State, samples: Samples, order: Positions) -> Positions:
         """Return the positions of the highest scores, the first in `order` of equal scores."""
         return first_of_highest(self._scores(state, samples), order)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         """Return scikit-learn's tags: sparse samples and arrays of other libraries are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -327,7 +362,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         labels = self._possible_labels(state)
         return in_library_of(X, self._probabilities(state, logits, labels))
 
-    def _probabilities(self, state, logits, labels):
+    def _probabilities(self, state: State, logits: Array, labels: Labels) -> Array:
         """Return the probabilities of the entries of `classes_`, given logits of some labels."""
         probabilities = np.maximum(softmax(logits, axis=1), LEAST)
         return state.by_class(probabilities, labels, 0.0)

@@ -6,7 +6,7 @@ checked here.
 
 import sys
 from copy import copy
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ UserArray: TypeAlias = Any
 
 # Validated samples, in C order or in CSR form.
 Matrix: TypeAlias = npt.NDArray[np.floating] | sparse.csr_array
+
+_Array = TypeVar("_Array", bound=npt.NDArray[np.generic])
 
 # Beginnings of the names of dtypes of times, in NumPy, pandas, polars and pyarrow.
 _TIMES = ("date", "time", "duration")
@@ -42,7 +44,7 @@ def in_memory(array: UserArray, name: str) -> UserArray:
     return checked_sparse(array, name)
 
 
-def in_library_of(array: UserArray, result: Any) -> Any:
+def in_library_of(array: UserArray, result: _Array) -> _Array:
     """Return a result as an array of the library, and on the device, of an array of the user.
 
     It stays a NumPy array unless ``array_api_dispatch`` is set in scikit-learn's configuration, and
@@ -53,7 +55,8 @@ def in_library_of(array: UserArray, result: Any) -> Any:
     library, is_dispatched, device = get_namespace_and_device(array)
     if not is_dispatched:
         return result
-    return move_to(result, xp=library, device=device)
+    moved: _Array = move_to(result, xp=library, device=device)
+    return moved
 
 
 def _has_array_api(array: UserArray) -> bool:

@@ -14,6 +14,7 @@ from .._base.settings import check_seed, check_unchanged
 from .._inputs.seeds import next_seed
 from .._inputs.tasks import class_incremental_tasks
 from ..core.bands.tuning.naive import empty_network, grow, train_newest
+from ..core.device import as_array
 
 __all__ = ["NaiveIncrementalClassifier"]
 
@@ -197,8 +198,13 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         model = train_newest(model, samples, task.classes, descent_of(self), observe)
         return replace(state, model=model)
 
+    n_parameters_ = learned_attribute(lambda state: state.model.n_weights)
     loss_curve_ = learned_attribute(lambda state: list(state.model.loss_curve))
     n_iter_ = learned_attribute(lambda state: len(state.model.loss_curve))
+
+    def _scores(self, state, samples):
+        """Return the scores of the labels seen."""
+        return as_array(state.model.scores(samples))
 
     def _tasks_of_fit(self, y):
         """Return the numbers of the samples of each task of `fit`."""

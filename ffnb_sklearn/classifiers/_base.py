@@ -160,7 +160,7 @@ class BaseDiscriminantClassifier(
         if isinstance(samples, WideSamples):
             return samples.matrix
         samples = samples.double()
-        features = prediction.classifier_features(state.model, samples)
+        features = prediction.classifier_features(model_of(state), samples)
         if features is samples:
             # Without neurons the features are the samples, which belong to the caller.
             features = features.clone()
@@ -216,7 +216,7 @@ class BaseDiscriminantClassifier(
             If a covariance cannot be factored.
         """
         device = resolve_device(self.device)
-        prediction.solve_once(self._present_state().model, device)
+        prediction.solve_once(model_of(self._present_state()), device)
         state = self._learned_state()
         model = model_of(state)
         if model.settings.novelty:
@@ -505,12 +505,14 @@ class BaseDiscriminantClassifier(
         self._learned_state()
         # An estimator whose parameters have become invalid can still be displayed.
         with suppress(ValueError):
-            solution = self._present_state().model.solution
+            solution = model_of(self._present_state()).solution
             if solution is not None:
                 return solution.choice
         raise AttributeError("shrinkage_ and epsilon_ exist after a prediction.")
 
     _learn_task = learn_task
+
+    n_parameters_ = learned_attribute(lambda state: model_of(state).n_weights)
 
     def _possible_labels(self, state):
         """Return the labels that predictions may have, in order of arrival."""

@@ -22,15 +22,21 @@ from .._base.band_settings import (
 )
 from .._base.bands import Bands
 from .._base.base import learned_attribute
+from .._base.state import State, model_of
 from .._inputs.locks import exclusive
 from .._inputs.tasks import class_incremental_tasks
 from ..core.bands.learning import learn_with_bands
 from ..core.bands.merging import merge_models_with_bands
+from ..core.bands.trained import Trained, trained_of
 from ..core.device import resolve_device
 from ..metrics import ForgettingBound
 from ._base import BaseDiscriminantClassifier, without_class_weight
 
 __all__ = ["FFNBClassifier", "PublishedFFNBClassifier"]
+
+
+def _trained(state: State) -> Trained:
+    return trained_of(model_of(state))
 
 
 class FFNBClassifier(BaseDiscriminantClassifier):
@@ -449,9 +455,9 @@ class FFNBClassifier(BaseDiscriminantClassifier):
         samples = self._samples(state, X_previous, "X_previous")
         return bound.forgetting_bound(state, samples.double())
 
-    null_space_dims_ = learned_attribute(lambda state: list(state.model.trained.null_space_dims))
-    loss_curve_ = learned_attribute(lambda state: list(state.model.trained.loss_curve))
-    n_iter_ = learned_attribute(lambda state: len(state.model.trained.loss_curve))
+    null_space_dims_ = learned_attribute(lambda state: list(_trained(state).null_space_dims))
+    loss_curve_ = learned_attribute(lambda state: list(_trained(state).loss_curve))
+    n_iter_ = learned_attribute(lambda state: len(_trained(state).loss_curve))
 
     def _tasks_of_fit(self, y):
         """Return the numbers of the samples of each task of `fit`."""
@@ -477,7 +483,7 @@ class FFNBClassifier(BaseDiscriminantClassifier):
 
     def _loss_curve(self, state):
         """Return the loss after each epoch of the last task."""
-        return state.model.trained.loss_curve
+        return _trained(state).loss_curve
 
     def _learn_model(self, model, task, settings, observe):
         """Return the model after a task."""

@@ -4,9 +4,9 @@ import copy
 import io
 import pickle
 import re
-import runpy
 import sys
 import textwrap
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
@@ -267,14 +267,16 @@ def test_search_passes_its_callbacks_on():
 
 def test_stand_ins_do_nothing(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.callback", None)
-    stand_ins = runpy.run_path(callbacks.__file__)
+    spec = spec_from_file_location("ffnb_sklearn._base.stand_ins", callbacks.__file__)
+    stand_ins = module_from_spec(spec)
+    spec.loader.exec_module(stand_ins)
     monkeypatch.undo()
-    model = stand_ins["CallbackSupportMixin"]()
+    model = stand_ins.CallbackSupportMixin()
     assert not hasattr(model, "set_callbacks")
     context = model._init_callback_context("fit", max_subtasks=1)
-    task = stand_ins["ReportedTask"](context.subcontext("task"), model, X, CODES)
+    task = stand_ins.ReportedTask(context.subcontext("task"), model, X, CODES)
     assert list(task.epochs(range(2))) == [0, 1]
     assert not task.end(None)
-    with stand_ins["sub_estimator_task"](context, "fit-estimator", model, model, X, CODES):
+    with stand_ins.sub_estimator_task(context, "fit-estimator", model, model, X, CODES):
         assert vars(model) == {}
-    assert stand_ins["with_callbacks"](list) is list
+    assert stand_ins.with_callbacks(list) is list
