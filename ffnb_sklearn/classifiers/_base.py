@@ -189,7 +189,7 @@ class BaseDiscriminantClassifier(
             If the names do not fit the columns learned.
         """
         state = self._learned_state()
-        model = state.model
+        model = model_of(state)
         names = _check_feature_names_in(self, input_features).tolist()
         if state.n_inputs != len(names):
             names = _numbered("projection", state.n_inputs)
