@@ -19,10 +19,14 @@ from .._inputs.sparse import place_samples
 from ..core.device import as_array, without_modes
 from .callbacks import CallbackSupportMixin, ReportedTask, metadata_of, with_callbacks
 from .priors import LEAST, unseen_scores
-from .settings import present_state
 from .validation import check_inputs, check_samples
 
-__all__ = ["ClassIncrementalClassifier", "first_of_highest", "learned_attribute"]
+__all__ = [
+    "ClassIncrementalClassifier",
+    "ProbabilisticClassifier",
+    "first_of_highest",
+    "learned_attribute",
+]
 
 # Most lines that a verbose estimator prints about the epochs of a task.
 _LINES_PER_TASK = 10
@@ -57,15 +61,15 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
     `_max_epochs` and `_loss_curve`.
     """
 
-    # Parameters that all subclasses have.
-    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        "device": [str],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-    }
+    # Values of the parameters that a subclass lacks: it draws no numbers, and prints nothing.
+    random_state: int | np.random.RandomState | None = 0
+    verbose: bool | int = False
 
     # None before the estimator is fitted.
     _state = None
+
+    # Whether samples may be sparse.
+    _accepts_sparse = True
 
     @exclusive
     def _learn(self, X, y, *, classes=None, sample_weight=None, reset=False):
@@ -203,7 +207,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
 
     def _present_state(self):
         """Return the learned state with the present parameters of predictions."""
-        return present_state(self, self._learned_state())
+        return self._learned_state()
 
     def __sklearn_is_fitted__(self):
         """Whether anything has been learned."""
@@ -213,7 +217,6 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
     n_features_in_ = learned_attribute(lambda state: state.n_features_in)
     n_tasks_ = learned_attribute(lambda state: len(state.task_classes))
     task_classes_ = learned_attribute(lambda state: list(state.task_classes))
-    n_parameters_ = learned_attribute(lambda state: state.model.n_weights)
 
     @property
     def feature_names_in_(self):
@@ -242,18 +245,14 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         scores = state.model.scores(samples)
         return as_array(scores)
 
-    def _logits(self, state, samples):
-        """Return scores of the possible labels whose softmax is the probability of each label."""
-        return self._scores(state, samples)
-
     def _most_likely(self, state, samples, order):
         """Return the positions of the highest scores, the first in `order` of equal scores."""
         return first_of_highest(self._scores(state, samples), order)
 
     def __sklearn_tags__(self):
-        """Return scikit-learn's tags: sparse samples and arrays of other libraries are accepted."""
+        """Return scikit-learn's tags: arrays of other libraries are accepted."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self._accepts_sparse
         tags.array_api_support = True
         return tags
 
@@ -304,6 +303,23 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         order = np.argsort(labels)
         positions = self._most_likely(state, samples, order)
         return in_library_of(X, labels[positions])
+
+
+class ProbabilisticClassifier(ClassIncrementalClassifier):
+    """Base of classifiers whose scores are logits, or become logits by `_logits`."""
+
+    # Parameters that all subclasses have.
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
+        "device": [str],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    n_parameters_ = learned_attribute(lambda state: state.model.n_weights)
+
+    def _logits(self, state, samples):
+        """Return scores of the possible labels whose softmax is the probability of each label."""
+        return self._scores(state, samples)
 
     def predict_proba(self, X: object) -> npt.NDArray[np.float64]:
         """Return the probabilities of the classes.

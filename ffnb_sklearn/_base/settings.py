@@ -17,6 +17,7 @@ __all__ = [
     "check_mergeable",
     "check_seed",
     "check_unchanged",
+    "derived_once",
     "plain_values",
     "present_state",
     "settings_of",
@@ -76,18 +77,34 @@ def present_state(estimator, state):
     """
     model = state.model
     parameters = _solution_parameters(estimator)
-    values = list(parameters.values())
-    last_values, changed_model = model.cache.get("parameters", (None, None))
-    if last_values is None or not all(map(is_, last_values, values)):
-        settings = _solution_settings(estimator, model.settings, parameters)
-        # A reference to the model itself would keep it in memory until a garbage collection.
-        changed_model = None
-        if settings != model.settings:
-            changed_model = replace(model, settings=settings, chosen_from=(), earlier=None)
-        model.cache["parameters"] = values, changed_model
-    if changed_model is None:
+
+    def changed_model():
+        settings = replace(model.settings, **plain_values(Settings, parameters))
+        if settings == model.settings:
+            # A reference to the model itself would keep it in memory until a garbage collection.
+            return None
+        return replace(model, settings=settings, chosen_from=(), earlier=None)
+
+    changed = derived_once(estimator, parameters, model.cache, changed_model)
+    if changed is None:
         return state
-    return replace(state, model=changed_model)
+    return replace(state, model=changed)
+
+
+def derived_once(estimator, parameters, cache, derive):
+    """Return the result of `derive`, which reads some parameters; they are validated first.
+
+    The result stays in the cache of a model while each parameter is the same object.
+    """
+    values = list(parameters.values())
+    last_values, result = cache.get("parameters", (None, None))
+    if last_values is None or not all(map(is_, last_values, values)):
+        validate_parameter_constraints(
+            estimator._parameter_constraints, parameters, type(estimator).__name__
+        )
+        result = derive()
+        cache["parameters"] = values, result
+    return result
 
 
 def _solution_parameters(estimator):
@@ -104,14 +121,6 @@ def _check_units(estimator):
         raise ValueError(
             'epsilon="auto" is a ridge relative to the variance; units="absolute" needs a number.'
         )
-
-
-def _solution_settings(estimator, settings, parameters):
-    """Return the settings of a model with other parameters of the solved classifier."""
-    validate_parameter_constraints(
-        estimator._parameter_constraints, parameters, type(estimator).__name__
-    )
-    return replace(settings, **plain_values(Settings, parameters))
 
 
 def plain_values(settings_class, parameters):

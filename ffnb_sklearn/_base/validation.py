@@ -59,14 +59,16 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
     return X[is_used], y[is_used], declared, weights[is_used], state
 
 
-def check_inputs(estimator, X, state, name="X", **checks):
+def check_inputs(estimator, X, state, name="X"):
     """Validate samples; return them, C-ordered or in CSR form, and the state.
 
     A state of None is replaced by one of the features alone; the estimator does not change. `name`
-    is that of the argument, and further `checks` are arguments of `check_array`.
+    is that of the argument.
     """
     X = as_numpy(X, name)
-    checks = {"estimator": estimator, "input_name": name, **_FORM, **checks}
+    checks = {"estimator": estimator, "input_name": name, **_FORM}
+    if not estimator._accepts_sparse:
+        checks["accept_sparse"] = False
     try:
         if state is None:
             names = _get_feature_names(X)

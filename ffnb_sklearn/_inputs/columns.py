@@ -15,7 +15,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from ..core.device import as_tensor
 from ..core.linalg import LENGTH_ROUNDING
 from ..core.messages import level_of_user
-from ..core.moments import effective_number
+from ..core.moments import effective_number, unite
 
 __all__ = [
     "ENOUGH_FOR_UNITS",
@@ -112,18 +112,15 @@ class ColumnSpreads:
 
     @classmethod
     def merged(cls, spreads):
-        """Return the spreads of the union of disjoint samples.
-
-        The scatter of the union is the scatter within the sets of samples, plus the scatter of
-        their means between them.
-        """
-        weights = np.array([each.weight for each in spreads])
-        means = np.array([each.mean for each in spreads])
-        mean = _mean(means, weights)
-        within = np.sum([each.scatter for each in spreads], axis=0)
-        between = weights @ np.square(means - mean)
-        weight_norm = math.hypot(*(each.weight_norm for each in spreads))
-        return cls(weights.sum(), weight_norm, mean, within + between)
+        """Return the spreads of the union of disjoint samples."""
+        total, *others = spreads
+        for each in others:
+            union = unite(total.weight, total.mean, each.weight, each.mean)
+            weight_norm = math.hypot(total.weight_norm, each.weight_norm)
+            between = union.between * np.square(union.gap)
+            scatter = total.scatter + each.scatter + between
+            total = cls(union.weight, weight_norm, union.mean, scatter)
+        return total
 
     @property
     def degrees_of_freedom(self):

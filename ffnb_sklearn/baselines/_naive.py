@@ -8,7 +8,7 @@ from sklearn.utils._param_validation import Interval
 
 from .._base.band_settings import descent_of
 from .._base.bands import Bands
-from .._base.base import ClassIncrementalClassifier, learned_attribute
+from .._base.base import ProbabilisticClassifier, learned_attribute
 from .._base.learning import place_task
 from .._base.settings import check_seed, check_unchanged
 from .._inputs.seeds import next_seed
@@ -18,7 +18,7 @@ from ..core.bands.tuning.naive import empty_network, grow, train_newest
 __all__ = ["NaiveIncrementalClassifier"]
 
 
-class NaiveIncrementalClassifier(ClassIncrementalClassifier):
+class NaiveIncrementalClassifier(ProbabilisticClassifier):
     """A growing network trained by back-propagation on one task after another; it forgets.
 
     This is the baseline of the paper [1]_ (Algorithm 1, "incremental"). Each call with new labels
@@ -101,7 +101,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **ClassIncrementalClassifier._parameter_constraints,
+        **ProbabilisticClassifier._parameter_constraints,
         "band_size": [Interval(Integral, 1, None, closed="left")],
         "n_layers": [Interval(Integral, 1, None, closed="left")],
         "classes_per_task": [Interval(Integral, 1, None, closed="left"), None],
@@ -209,10 +209,6 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     def _loss_curve(self, state):
         """Return the loss after each epoch of the last task."""
         return state.model.loss_curve
-
-    def _present_state(self):
-        """Return the learned state; all parameters concern later tasks alone."""
-        return self._learned_state()
 
     def _max_epochs(self):
         """Return the largest number of epochs of a task."""

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_array, check
 from torch import nn
 
 from .._base import export, novelty, revision
-from .._base.base import ClassIncrementalClassifier, first_of_highest, learned_attribute
+from .._base.base import ProbabilisticClassifier, first_of_highest, learned_attribute
 from .._base.learning import learn_task
 from .._base.priors import allow_for_unforeseen, class_priors, estimate_shares
 from .._base.settings import present_state
@@ -62,7 +62,7 @@ def without_class_weight(constructor: Callable[_P, None]) -> Callable[_P, None]:
 
 class BaseDiscriminantClassifier(
     TransformerMixin,
-    ClassIncrementalClassifier,
+    ProbabilisticClassifier,
 ):
     """Base of the classifiers that solve a discriminant from the moments of the classes.
 
@@ -72,7 +72,7 @@ class BaseDiscriminantClassifier(
 
     # Parameters that all subclasses have.
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        **ClassIncrementalClassifier._parameter_constraints,
+        **ProbabilisticClassifier._parameter_constraints,
         "shared_band_size": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "classifier": [StrOptions(set(HEADS))],
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
@@ -509,6 +509,10 @@ class BaseDiscriminantClassifier(
         raise AttributeError("shrinkage_ and epsilon_ exist after a prediction.")
 
     _learn_task = learn_task
+
+    def _present_state(self):
+        """Return the learned state with the present parameters of predictions."""
+        return present_state(self, self._learned_state())
 
     def _possible_labels(self, state):
         """Return the labels that predictions may have, in order of arrival."""
