@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -61,15 +61,55 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
     `_max_epochs` and `_loss_curve`.
     """
 
-    # Values of the parameters that a subclass lacks: it draws no numbers, and prints nothing.
+    # Values of the parameters that a subclass lacks: it uses no GPU, draws no numbers and prints
+    # nothing.
+    device: str = "cpu"
     random_state: int | np.random.RandomState | None = 0
     verbose: bool | int = False
 
     # None before the estimator is fitted.
     _state = None
 
-    # Whether samples may be sparse.
-    _accepts_sparse = True
+    def fit(self, X: object, y: npt.ArrayLike) -> Self:
+        """Discard what was learned, then learn all classes of `y` as one task.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Labels of the samples: numbers, strings or booleans.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. It is unchanged if an error is raised.
+        """
+        self._learn(X, y, reset=True)
+        return self
+
+    def partial_fit(
+        self, X: object, y: npt.ArrayLike, classes: npt.ArrayLike | None = None
+    ) -> Self:
+        """Learn samples of known classes, of new classes, or of both.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Labels of the samples: numbers, strings or booleans.
+        classes : array-like of shape (n_labels,), default=None
+            Labels expected in later calls. They get a column now and are never predicted before
+            they have been seen.
+
+        Returns
+        -------
+        self : object
+            The estimator. It is unchanged if an error is raised.
+        """
+        self._learn(X, y, classes=classes)
+        return self
 
     @exclusive
     def _learn(self, X, y, *, classes=None, sample_weight=None, reset=False):
@@ -250,9 +290,9 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         return first_of_highest(self._scores(state, samples), order)
 
     def __sklearn_tags__(self):
-        """Return scikit-learn's tags: arrays of other libraries are accepted."""
+        """Return scikit-learn's tags: sparse samples and arrays of other libraries are accepted."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._accepts_sparse
+        tags.input_tags.sparse = True
         tags.array_api_support = True
         return tags
 

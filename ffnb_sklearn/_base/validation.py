@@ -67,8 +67,6 @@ def check_inputs(estimator, X, state, name="X"):
     """
     X = as_numpy(X, name)
     checks = {"estimator": estimator, "input_name": name, **_FORM}
-    if not estimator._accepts_sparse:
-        checks["accept_sparse"] = False
     try:
         if state is None:
             names = _get_feature_names(X)

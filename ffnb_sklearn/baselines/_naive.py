@@ -161,26 +161,6 @@ class NaiveIncrementalClassifier(ProbabilisticClassifier):
         """
         return self._learn(X, y, reset=True)
 
-    def partial_fit(self, X, y, classes=None):
-        """Train on one more task, without changing the parameters of earlier tasks.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
-        y : array-like of shape (n_samples,)
-            Labels of the samples: numbers, strings or booleans.
-        classes : array-like of shape (n_labels,), default=None
-            Labels expected in later calls. They get a column now and are never predicted before
-            they have been seen.
-
-        Returns
-        -------
-        self : NaiveIncrementalClassifier
-            The estimator. It is unchanged if an error is raised.
-        """
-        return self._learn(X, y, classes=classes)
-
     def _learn_task(self, state, X, positions, arrived, weights, observe):
         """Return the state with the network after a task; outputs are trained with their bands."""
         model = state.model
