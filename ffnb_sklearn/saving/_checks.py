@@ -134,9 +134,7 @@ def check_estimator(estimator, budget):
         _require(n_features <= _MOST_FEATURES, name, f"at most {_MOST_FEATURES}")
     if isinstance(estimator, ClassIncrementalClassifier) and estimator._state is not None:
         _check_kind_of_model(estimator)
-        _check_state(estimator._state, budget)
-    if isinstance(estimator, MomentClassifier) and "classes_" in attributes:
-        _check_baseline(estimator, budget)
+        _check_state(estimator, budget)
     if isinstance(estimator, TorchFeatureExtractor) and "state_dict_" in attributes:
         _check_extractor(estimator, budget)
     if isinstance(estimator, SkeletonDescriptor) and "frame_shape_" in attributes:
@@ -149,18 +147,24 @@ def _check_kind_of_model(classifier):
     model = classifier._state.model
     is_naive = isinstance(model, NaiveNetwork)
     kind = f"that of {type(classifier).__name__}"
+    if isinstance(classifier, MomentClassifier):
+        _require(type(model) is classifier._model_class, "model", kind)
+        return
     _require(is_naive == isinstance(classifier, NaiveIncrementalClassifier), "model", kind)
     if not is_naive:
         has_bands = model.trained is not None
         _require(has_bands == isinstance(classifier, FFNBClassifier), "trained", kind)
 
 
-def _check_state(state, budget):
+def _check_state(classifier, budget):
     """Raise unless the parts of the learned state of a classifier belong together."""
+    state = classifier._state
     _check_inputs(state, budget)
     _check_labels(state, budget)
     if isinstance(state.model, NaiveNetwork):
         _check_naive_network(state)
+    elif isinstance(classifier, MomentClassifier):
+        _check_baseline(classifier, budget)
     else:
         _check_model(state)
 
@@ -190,27 +194,6 @@ def _check_labels(state, budget):
     _require(is_complete and is_sorted, "classes", "sorted, with all that arrived")
 
 
-def _check_baseline(baseline, budget):
-    """Raise unless the labels of a baseline are sorted, and its numbers fit them; take memory."""
-    classes = baseline.classes_
-    _spend_on_labels(budget, [classes])
-    converted = check_labels(classes, classes, "classes_")
-    _require(converted.dtype == classes.dtype, "classes_", "int64, strings or booleans")
-    _require(np.array_equal(np.unique(classes), classes), "classes_", "sorted and different")
-    for name, shape in baseline._shapes().items():
-        array = getattr(baseline, name)
-        expected = f"a finite float64 array of shape {shape}"
-        is_array = isinstance(array, np.ndarray) and array.dtype == np.float64
-        _require(is_array and array.shape == shape and np.isfinite(array).all(), name, expected)
-    counts = baseline.class_counts_
-    _require(counts.min() >= 0.0 and counts.max() > 0.0, "class_counts_", "positive or 0")
-    for name, (value_type, least) in baseline._scalars.items():
-        value = getattr(baseline, name)
-        fits = type(value) is value_type and least <= value < math.inf
-        _require(fits, name, f"{value_type.__name__} of at least {least}")
-    budget.spend(baseline._n_bytes_to_solve, f"the solution of {type(baseline).__name__}")
-
-
 def _spend_on_labels(budget, arrays):
     """Take the memory of an array of all labels, in which each label is as long as the longest."""
     n_labels = 0
@@ -222,6 +205,20 @@ def _spend_on_labels(budget, arrays):
             n_characters = max(map(len, labels), default=0)
             longest = max(longest, 4 * n_characters)
     budget.spend(_PER_LABEL_BYTE * longest * n_labels, f"{n_labels} labels of {longest} bytes")
+
+
+def _check_baseline(baseline, budget):
+    """Raise unless the numbers of a baseline fit the inputs and the classes; take memory."""
+    state = baseline._state
+    model = state.model
+    for name, shape in model.shapes(state.n_inputs, len(state.arrived)).items():
+        _require(getattr(model, name).shape == shape, name, f"of shape {shape}")
+    _require((model.counts > 0.0).all(), "counts", "positive")
+    for name, (least, largest) in model.ranges.items():
+        is_within = least <= getattr(model, name) <= largest
+        _require(is_within, name, f"between {least} and {largest}")
+    n_bytes = baseline._n_bytes_to_solve(model)
+    budget.spend(n_bytes, f"the solution of {type(baseline).__name__}")
 
 
 def _check_naive_network(state):

@@ -27,7 +27,9 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 
+from .._base.state import State
 from ..backbones import TorchFeatureExtractor
+from ..baselines._base import MomentClassifier
 from ..core.features import SharedBand, draw_shared_band
 from ._checks import check_estimator, is_path, nested_estimators, restrict
 from ._container import KINDS, ModelFileError
@@ -365,19 +367,8 @@ class Reader(_Walk):
 
     def _read_record(self, kind, content):
         """Return a dataclass whose fields have their declared types."""
-        python_class = RECORDS[kind]
-        renamed = RENAMED_FIELDS.get(kind, {})
-        types = field_types(python_class)
-        values = {}
-        for name, value in self._visit_fields(self.read, content).items():
-            attribute = renamed.get(name, name)
-            if attribute not in types or attribute in values:
-                raise ValueError(f"unknown name {name:.40}")
-            if not fits(value, types[attribute]):
-                expected = f"of type {types[attribute]}, and finite"
-                raise ValueError(f"{name} must be {expected}; got {shortened(value)}")
-            values[attribute] = value
-        return python_class(**values)
+        values = self._visit_fields(self.read, content)
+        return _record(RECORDS[kind], values, RENAMED_FIELDS.get(kind, {}))
 
     def _read_estimator(self, estimator_class, content):
         """Return an estimator whose parameters and numbers have been checked."""
@@ -389,7 +380,10 @@ class Reader(_Walk):
                 read = partial(self._read_parameter_of_extractor, name)
             parameters[name] = self._visit(f".{name}", read, value)
         estimator = estimator_class(**parameters)
-        for name, value in self._visit_fields(self.read, content["fitted"]).items():
+        fitted = self._visit_fields(self.read, content["fitted"])
+        if isinstance(estimator, MomentClassifier) and "classes_" in fitted:
+            fitted = {"state": _state_of_attributes(estimator, fitted)}
+        for name, value in fitted.items():
             attribute = PRIVATE.get(name, name)
             is_allowed = name in PRIVATE or _is_fitted(name)
             if not is_allowed or attribute in parameters:
@@ -424,6 +418,51 @@ def _check_list(content):
     if type(content) is not list:
         raise ValueError("the content must be a list")
     return content
+
+
+def _record(python_class, fields, renamed):
+    """Return a dataclass from its fields by their names in files; raise unless types fit."""
+    types = field_types(python_class)
+    values = {}
+    for name, value in fields.items():
+        attribute = renamed.get(name, name)
+        if attribute not in types or attribute in values:
+            raise ValueError(f"unknown name {name:.40}")
+        if not fits(value, types[attribute]):
+            expected = f"of type {types[attribute]}, and finite"
+            raise ValueError(f"{name} must be {expected}; got {shortened(value)}")
+        values[attribute] = value
+    return python_class(**values)
+
+
+def _state_of_attributes(baseline, attributes):
+    """Return the state of a baseline, given the fitted attributes that the first files hold.
+
+    Their arrays have a row for each entry of `classes_`, also for labels not seen.
+    """
+    attributes = dict(attributes)
+    classes = attributes.pop("classes_")
+    n_features_in = attributes.pop("n_features_in_")
+    feature_names_in = attributes.pop("feature_names_in_", None)
+    is_seen = attributes["class_counts_"] > 0.0
+    fields = {}
+    for name, value in attributes.items():
+        has_rows_of_classes = name in ("class_counts_", "means_", "sums_")
+        if name == "scatter_":
+            has_rows_of_classes = value.ndim == 3
+        if has_rows_of_classes:
+            value = value[is_seen]
+        fields[name.removesuffix("_")] = value
+    model = _record(baseline._model_class, fields, {"class_counts": "counts"})
+    state = {
+        "n_features_in": n_features_in,
+        "feature_names_in": feature_names_in,
+        "model": model,
+        "classes": classes,
+        "task_classes": (classes[is_seen],),
+        "random_state": 0,
+    }
+    return _record(State, state, {})
 
 
 def _generator(words, position, has_normal, normal):

@@ -35,6 +35,11 @@ from ..baselines import (
     RanPAC,
     StreamingLDA,
 )
+from ..baselines._anacp import RandomLayers
+from ..baselines._fecam import ClassScatters
+from ..baselines._kernel_lda import RandomCosines
+from ..baselines._moments import ClassMeans, PooledScatter
+from ..baselines._ranpac import RandomNeurons
 from ..classifiers import FFNBClassifier, IncrementalDiscriminantAnalysis
 from ..classifiers.ffnb import PublishedFFNBClassifier
 from ..core.bands.batch_norm import BatchNorm
@@ -89,6 +94,12 @@ _RECORD_CLASSES = (
     LeftOutLikeness,
     NaiveNetwork,
     Outputs,
+    ClassMeans,
+    PooledScatter,
+    ClassScatters,
+    RandomNeurons,
+    RandomCosines,
+    RandomLayers,
     FlipCrop,
     Jitter,
     MirrorShift,
@@ -138,7 +149,7 @@ RENAMED_FIELDS: dict[str, dict[str, str]] = {
 }
 
 # Private attributes of estimators that a file holds, by their names in files.
-PRIVATE = {"state": "_state", "generator": "_generator", "set_output": "_sklearn_output_config"}
+PRIVATE = {"state": "_state", "set_output": "_sklearn_output_config"}
 
 # Networks of this package, by the value of `backbone` in files.
 NETWORKS = {
