@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 from numbers import Integral
-from typing import ClassVar
+from typing import ClassVar, Self
 
+import numpy.typing as npt
 from sklearn.utils._param_validation import Interval
 
 from .._base.band_settings import descent_of
@@ -144,7 +145,7 @@ class NaiveIncrementalClassifier(ProbabilisticClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y):
+    def fit(self, X: object, y: npt.ArrayLike) -> Self:
         """Discard the learned state, then learn all classes, `classes_per_task` at a time.
 
         Parameters
@@ -159,7 +160,7 @@ class NaiveIncrementalClassifier(ProbabilisticClassifier):
         self : NaiveIncrementalClassifier
             The fitted estimator. It is unchanged if an error is raised.
         """
-        return self._learn(X, y, reset=True)
+        return super().fit(X, y)
 
     def _learn_task(self, state, X, positions, arrived, weights, observe):
         """Return the state with the network after a task; outputs are trained with their bands."""
