@@ -16,7 +16,7 @@ from .._inputs.seeds import integer_state
 from .._inputs.sparse import projection_for
 from .state import State
 
-__all__ = ["check_inputs", "check_magnitudes", "check_samples"]
+__all__ = ["check_inputs", "check_samples", "largest_magnitude"]
 
 # Form of the samples: float64 and float32 samples, in memory or on disk, are not copied.
 _FORM = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C"}
@@ -47,6 +47,8 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
         labels_of_kind = y if learned_classes is None else learned_classes
         classes = check_labels(classes, labels_of_kind, "classes")
     X, state = check_inputs(estimator, X, state)
+    if sample_weight is None:
+        return X, y, classes, np.ones(X.shape[0]), state
     weights = _check_sample_weight(
         as_numpy(sample_weight, "sample_weight"), X, dtype=np.float64, ensure_non_negative=True
     )
@@ -97,21 +99,26 @@ def check_inputs(estimator, X, state, name="X"):
     if issparse(X):
         X = _without_repeated_entries(X)
         values = X.data
-    check_magnitudes(values, name)
+    _check_magnitudes(values, name)
     return X, state
 
 
-def check_magnitudes(values, name="X"):
+def _check_magnitudes(values, name="X"):
     """Raise if squares of the values of an argument would overflow in second moments."""
-    # Computing absolute values would copy the values.
-    highest = float(values.max(initial=0.0))
-    lowest = float(values.min(initial=0.0))
-    largest = max(highest, -lowest)
+    largest = largest_magnitude(values)
     if largest > _LARGEST:
         raise ValueError(
             f"{name} must have magnitudes of at most {_LARGEST:.0e}, whose moments can be "
             f"computed; its largest is {largest:.3e}. Rescale the features."
         )
+
+
+def largest_magnitude(values):
+    """Return the largest absolute value."""
+    # Computing absolute values would copy the values.
+    highest = float(values.max(initial=0.0))
+    lowest = float(values.min(initial=0.0))
+    return max(highest, -lowest)
 
 
 def _without_repeated_entries(X):

@@ -180,8 +180,9 @@ class AnaCP(MomentClassifier):
         self.n_draws = n_draws
         self.random_state = random_state
 
-    def _start(self, X, generator):
+    def _start(self, X, seed):
         """Draw the random layers, and the seed of the draws."""
+        generator = np.random.RandomState(seed)
         n_features = X.shape[1]
         n_components = int(self.n_components)
         n_layers = int(self.n_layers)

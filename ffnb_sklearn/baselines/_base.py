@@ -7,6 +7,7 @@ import numpy as np
 
 from .._base.base import ClassIncrementalClassifier, learned_attribute
 from .._base.settings import derived_once
+from .._base.validation import largest_magnitude
 from .._inputs.sparse import place_samples
 from ..core.device import as_array
 from ..core.moments import check_least
@@ -49,14 +50,14 @@ class MomentClassifier(ClassIncrementalClassifier):
         samples = as_array(place_samples(self.device, X, state).double())
         model = state.model
         if model is None:
-            check_least(float(np.abs(samples).max()))
-            model = self._start(samples, np.random.RandomState(state.random_state))
+            check_least(largest_magnitude(samples))
+            model = self._start(samples, state.random_state)
         batch = model.batch(samples, positions, len(arrived))
         model = self._add(model, batch)
         self._solution(model, arrived)
         return replace(state, model=model)
 
-    def _start(self, X, generator):
+    def _start(self, X, seed):
         """Return a model without classes, which may depend on the samples of the first call."""
         return self._model_class.empty(X.shape[1])
 

@@ -168,7 +168,7 @@ class FeCAM(MomentClassifier):
         self.alpha2 = alpha2
         self.tukey_power = tukey_power
 
-    def _start(self, X, generator):
+    def _start(self, X, seed):
         """Choose the power."""
         power = 1.0
         if X.min() >= 0:

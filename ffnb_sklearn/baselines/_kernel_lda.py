@@ -144,8 +144,9 @@ class KernelLDA(MomentClassifier):
         self.alpha = alpha
         self.random_state = random_state
 
-    def _start(self, X, generator):
+    def _start(self, X, seed):
         """Draw frequencies and phases."""
+        generator = np.random.RandomState(seed)
         gamma = self.gamma
         if isinstance(gamma, str):
             order = generator.permutation(len(X))

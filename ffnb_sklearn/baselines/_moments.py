@@ -117,8 +117,10 @@ class ClassMeans:
     def batch(self, X: Array, classes: _Numbers, n_classes: int) -> Batch:
         """Return the batch of some samples, given the numbers of their classes."""
         features = self.features(X)
-        numbers, codes = np.unique(classes, return_inverse=True)
-        counts = np.bincount(codes).astype(np.float64)[:, np.newaxis]
+        all_counts = np.bincount(classes, minlength=n_classes)
+        numbers = np.flatnonzero(all_counts)
+        codes = np.searchsorted(numbers, classes)
+        counts = all_counts[numbers, np.newaxis].astype(np.float64)
         means = class_sums(features, codes) / counts
         earlier_counts = with_rows(self.counts, n_classes)[numbers, np.newaxis]
         earlier_means = with_rows(self.means, n_classes)[numbers]

@@ -138,8 +138,9 @@ class RanPAC(MomentClassifier):
         self.alpha = alpha
         self.random_state = random_state
 
-    def _start(self, X, generator):
+    def _start(self, X, seed):
         """Draw the weights of the neurons."""
+        generator = np.random.RandomState(seed)
         n_components = int(self.n_components)
         projection = generator.standard_normal((X.shape[1], n_components))
         return RandomNeurons.empty(
