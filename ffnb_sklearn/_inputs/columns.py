@@ -32,8 +32,8 @@ __all__ = [
 ENOUGH_FOR_UNITS = 10
 
 # Least ratio of the largest deviation of a column to that of a tenth of the columns at which the
-# units are unlike. On held-out rows of tables, values of 20 to 200 are equally good; features of one
-# unit, which scaling would spoil, have ratios up to 97 (docs/user_guide/scaling.rst).
+# units are unlike. On held-out rows of tables, values of 20 to 200 are equally good; features of
+# one unit, which scaling would spoil, have ratios up to 97 (docs/user_guide/scaling.rst).
 _UNLIKE = 100.0
 _SMALL_SHARE = 0.1
 
