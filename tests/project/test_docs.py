@@ -14,6 +14,8 @@ import pytest
 import torch
 
 import ffnb_sklearn
+from ffnb_sklearn.core.bands.activations import ACTIVATIONS
+from ffnb_sklearn.core.heads import HEADS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -236,6 +238,22 @@ def test_page_on_parameters_describes_each_parameter_once():
     (options,) = re.findall(r"The options of `Bands`:\n(.*?)\n[A-Z]", page, flags=re.DOTALL)
     names = re.findall(r"``(\w+)``", options)
     assert sorted(names) == sorted(ffnb_sklearn.Bands().get_params())
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_head_is_in_the_docstrings_and_on_the_page_on_parameters(head):
+    classifiers = ffnb_sklearn.FFNBClassifier, ffnb_sklearn.IncrementalDiscriminantAnalysis
+    texts = [TEXTS["user_guide/parameters.rst"], *(each.__doc__ for each in classifiers)]
+    assert [f'"{head}"' in text for text in texts] == [True] * 3
+    theory = TEXTS["theory/paper.rst"] + TEXTS["theory/default.rst"]
+    module = HEADS[head].__module__.removeprefix("ffnb_sklearn.")
+    assert f"``{module}." in theory
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_activation_is_in_the_docstrings(activation):
+    for public in (ffnb_sklearn.Bands, ffnb_sklearn.NaiveIncrementalClassifier):
+        assert f'"{activation}"' in public.__doc__
 
 
 def test_site_fetches_nothing():
