@@ -28,16 +28,16 @@ __all__ = [
     "warn_of_units",
 ]
 
-# Degrees of freedom within classes from which on the units of the columns are known well enough.
+# Least degrees of freedom within classes at which the units of the columns are compared.
 ENOUGH_FOR_UNITS = 10
 
-# Ratio of the largest deviation of a column to that of a tenth of the columns from which on units
-# are unlike. On held-out rows of tables, values of 20 to 200 are equally good; features of one
-# unit, which scaling would spoil, have ratios up to 97 (docs/user_guide/scaling.rst).
+# Least ratio of the largest deviation of a column to that of a tenth of the columns at which the
+# units are unlike. On held-out rows of tables, values of 20 to 200 are equally good; features of
+# one unit, which scaling would spoil, have ratios up to 97 (docs/user_guide/scaling.rst).
 _UNLIKE = 100.0
 _SMALL_SHARE = 0.1
 
-# Distance of the mean of the samples from zero, relative to their spread around it, from which on
+# Least distance of the mean of the samples from zero, relative to their spread around it, at which
 # all samples have nearly one direction. Values of 5 to 50 are equally good on held-out rows; the
 # first class of iris has 10.
 _FAR = 20.0

@@ -3,7 +3,7 @@
 A class, a field, a parameter and a fitted attribute have the same name in files as in Python, but
 for those in `_RENAMED_CLASSES`, `RENAMED_FIELDS` and `PRIVATE`. A name that changes in Python
 gets an entry there, and files stay the same: names in files never change within a format.
-CONTRIBUTING.md explains how to change the format.
+docs/contributing/architecture.rst explains how to change the format.
 
 `_codec` writes the values themselves; its docstring lists the other kinds of values.
 """
