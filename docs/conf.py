@@ -21,6 +21,7 @@ extensions = [
     "line_ends",
     "mathml",
     "pictures",
+    "table_pages",
     "matplotlib.sphinxext.plot_directive",
     "myst_parser",
     "numpydoc",
@@ -103,8 +104,10 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "show_toc_level": 2,
 }
-# Pages without parts of their own would otherwise show an empty column.
+# Pages without parts of their own would otherwise show an empty column, and pages that list their
+# parts would list them twice.
 html_sidebars = {"index": [], "api": [], "changelog": [], "metrics": []}
+html_sidebars |= {f"{part}/index": [] for part in ("user_guide", "auto_examples", "benchmarks")}
 html_sidebars["reliability"] = []
 html_sidebars["contributing/architecture"] = []
 html_sidebars["roadmap"] = []

@@ -4,7 +4,9 @@ Which features: pixels, one layer, or several layers?
 
 Pixels are poor features if the position of the objects varies. A convolutional network can instead
 be trained on the classes of the first task and then frozen. Its features also separate later
-classes, although the network was not trained on them. The last layer keeps the information that
+classes, although the network was not trained on them.
+
+The last layer keeps the information that
 the first classes need; earlier layers still contain the information that later classes need. The
 parameter ``layers`` concatenates the features of several layers.
 

@@ -264,7 +264,7 @@ def false_alarm_rate(y_true: ArrayLike, y_pred: ArrayLike, *, unknown_label: Any
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Labels, `unknown_label` for samples of unknown classes, which play no part.
+        Labels, `unknown_label` for samples of unknown classes, which are ignored.
     y_pred : array-like of shape (n_samples,)
         Predicted labels.
     unknown_label : label, default=None

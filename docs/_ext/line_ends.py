@@ -10,6 +10,7 @@ def with_breaks(match):
         start = '<span class="pre option">'
     elif len(word) > 20:
         word = re.sub(r"(?<=[^\W_])([./:]|_+)(?=[^\W_])", r"\1<wbr>", word)
+        word = re.sub(r"(?<=[a-z])(?=[A-Z])", "<wbr>", word)
     return start + word + end
 
 

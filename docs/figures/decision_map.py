@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 
 # Each question, and the answer to "yes".
 STEPS = [
-    ("Do you want the method\nof the paper?", "FFNBClassifier"),
+    ("Do you want the paper's\nmethod, trained blocks?", "FFNBClassifier"),
     (
         "May you keep all rows,\nand are new classes rare?",
         "SVC, random forest:\nfit again to all rows",

@@ -23,11 +23,15 @@ from ..core.device import Array, without_modes
 from ..core.model import Samples
 from .callbacks import CallbackSupportMixin, ReportedTask, metadata_of, with_callbacks
 from .priors import LEAST, unseen_scores
-from .settings import present_state
 from .state import State
 from .validation import check_inputs, check_samples
 
-__all__ = ["ClassIncrementalClassifier", "first_of_highest", "learned_attribute"]
+__all__ = [
+    "ClassIncrementalClassifier",
+    "ProbabilisticClassifier",
+    "first_of_highest",
+    "learned_attribute",
+]
 
 # Positions of classes or columns.
 Positions: TypeAlias = npt.NDArray[np.intp]
@@ -69,15 +73,55 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
     `_max_epochs` and `_loss_curve`.
     """
 
-    # Parameters that all subclasses have.
-    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        "device": [str],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-    }
+    # Values of the parameters that a subclass lacks: it uses no GPU, draws no numbers and prints
+    # nothing.
+    device: str = "cpu"
+    random_state: int | np.random.RandomState | None = 0
+    verbose: bool | int = False
 
     # None before the estimator is fitted.
     _state: State | None = None
+
+    def fit(self, X: object, y: npt.ArrayLike) -> Self:
+        """Discard what was learned, then learn all classes of `y` as one task.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Labels of the samples: numbers, strings or booleans.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. It is unchanged if an error is raised.
+        """
+        self._learn(X, y, reset=True)
+        return self
+
+    def partial_fit(
+        self, X: object, y: npt.ArrayLike, classes: npt.ArrayLike | None = None
+    ) -> Self:
+        """Learn samples of known classes, of new classes, or of both.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Labels of the samples: numbers, strings or booleans.
+        classes : array-like of shape (n_labels,), default=None
+            Labels expected in later calls. They get a column now and are never predicted before
+            they have been seen.
+
+        Returns
+        -------
+        self : object
+            The estimator. It is unchanged if an error is raised.
+        """
+        self._learn(X, y, classes=classes)
+        return self
 
     @exclusive
     def _learn(
@@ -242,7 +286,7 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
 
     def _present_state(self) -> State:
         """Return the learned state with the present parameters of predictions."""
-        return present_state(self, self._learned_state())
+        return self._learned_state()
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether anything has been learned."""
@@ -278,10 +322,6 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
     def _scores(self, state: State, samples: Samples) -> Array:
         """Return the scores of the possible labels."""
         raise NotImplementedError
-
-    def _logits(self, state: State, samples: Samples) -> Array:
-        """Return scores of the possible labels whose softmax is the probability of each label."""
-        return self._scores(state, samples)
 
     def _most_likely(self, state: State, samples: Samples, order: Positions) -> Positions:
         """Return the positions of the highest scores, the first in `order` of equal scores."""
@@ -341,6 +381,21 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
         order = np.argsort(labels)
         positions = self._most_likely(state, samples, order)
         return in_library_of(X, labels[positions])
+
+
+class ProbabilisticClassifier(ClassIncrementalClassifier):
+    """Base of classifiers whose scores are logits, or become logits by `_logits`."""
+
+    # Parameters that all subclasses have.
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
+        "device": [str],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def _logits(self, state: State, samples: Samples) -> Array:
+        """Return scores of the possible labels whose softmax is the probability of each label."""
+        return self._scores(state, samples)
 
     def predict_proba(self, X: object) -> npt.NDArray[np.float64]:
         """Return the probabilities of the classes.

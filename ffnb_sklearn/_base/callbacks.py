@@ -63,7 +63,7 @@ class ReportedTask:
     Parameters
     ----------
     context : CallbackContext
-        Context of the task. Its callbacks are told of the beginning at once.
+        Context of the task. The constructor calls the hooks for the beginning of the task.
     estimator : estimator instance
         Estimator that learns.
     X, y : array-like

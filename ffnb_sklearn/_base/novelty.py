@@ -17,7 +17,7 @@ def novelty_threshold(state: State, priors: Array, rate: float) -> float:
     """Return a threshold of the novelty score for a rate of false alarms.
 
     `priors` has the share of each class seen. The threshold is the quantile of the scores of
-    left-out samples that the rate names. Background classes, of prior 0, play no part.
+    left-out samples that the rate names. Background classes, of prior 0, are ignored.
     """
     check_scalar(rate, "rate", Real, min_val=0.0, max_val=1.0, include_boundaries="neither")
     if isnan(rate):

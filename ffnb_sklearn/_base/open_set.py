@@ -1,6 +1,6 @@
 """How usual a novelty score is for new samples of each class, from the scores of left-out samples.
 
-docs/user_guide/open_set.rst ("How samples are judged") has the formulas.
+docs/user_guide/open_set.rst ("How unknown samples are recognised") has the formulas.
 """
 
 from collections.abc import Sequence

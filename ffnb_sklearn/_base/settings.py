@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from operator import is_
-from typing import Any, ClassVar, Protocol, TypeAlias, get_args
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, cast, get_args
 
 import numpy as np
 import torch
@@ -25,10 +25,13 @@ __all__ = [
     "check_mergeable",
     "check_seed",
     "check_unchanged",
+    "derived_once",
     "plain_values",
     "present_state",
     "settings_of",
 ]
+
+_T = TypeVar("_T")
 
 # Values that have to be equal in a merge, by name.
 Conditions: TypeAlias = dict[str, Any]
@@ -55,6 +58,12 @@ _OF_SOLUTION = (
 
 # Settings that may differ in a merge.
 _IMMATERIAL = {*_OF_SOLUTION, "novelty", "refresh", "scale"}
+
+
+class Constrained(Protocol):
+    """An estimator whose parameters have constraints."""
+
+    _parameter_constraints: ClassVar[dict[str, list[object]]]
 
 
 class Discriminant(Protocol):
@@ -117,18 +126,39 @@ def present_state(estimator: Discriminant, state: State) -> State:
     """
     model = model_of(state)
     parameters = _solution_parameters(estimator)
-    values = list(parameters.values())
-    last_values, changed_model = model.cache.get("parameters", (None, None))
-    if last_values is None or not all(map(is_, last_values, values)):
-        settings = _solution_settings(estimator, model.settings, parameters)
-        # A reference to the model itself would keep it in memory until a garbage collection.
-        changed_model = None
-        if settings != model.settings:
-            changed_model = replace(model, settings=settings, chosen_from=(), earlier=None)
-        model.cache["parameters"] = values, changed_model
-    if changed_model is None:
+
+    def changed_model() -> Model | None:
+        settings = replace(model.settings, **plain_values(Settings, parameters))
+        if settings == model.settings:
+            # A reference to the model itself would keep it in memory until a garbage collection.
+            return None
+        return replace(model, settings=settings, chosen_from=(), earlier=None)
+
+    changed = derived_once(estimator, parameters, model.cache, changed_model)
+    if changed is None:
         return state
-    return replace(state, model=changed_model)
+    return replace(state, model=changed)
+
+
+def derived_once(
+    estimator: Constrained,
+    parameters: Mapping[str, object],
+    cache: dict[Any, Any],
+    derive: Callable[[], _T],
+) -> _T:
+    """Return the result of `derive`, which reads some parameters; they are validated first.
+
+    The result stays in the cache of a model while each parameter is the same object.
+    """
+    values = list(parameters.values())
+    last_values, result = cache.get("parameters", (None, None))
+    if last_values is None or not all(map(is_, last_values, values)):
+        validate_parameter_constraints(
+            estimator._parameter_constraints, parameters, type(estimator).__name__
+        )
+        result = derive()
+        cache["parameters"] = values, result
+    return cast(_T, result)
 
 
 def _solution_parameters(estimator: Discriminant) -> dict[str, object]:
@@ -145,16 +175,6 @@ def _check_units(estimator: Discriminant) -> None:
         raise ValueError(
             'epsilon="auto" is a ridge relative to the variance; units="absolute" needs a number.'
         )
-
-
-def _solution_settings(
-    estimator: Discriminant, settings: Settings, parameters: dict[str, object]
-) -> Settings:
-    """Return the settings of a model with other parameters of the solved classifier."""
-    validate_parameter_constraints(
-        estimator._parameter_constraints, parameters, type(estimator).__name__
-    )
-    return replace(settings, **plain_values(Settings, parameters))
 
 
 def plain_values(settings_class: type, parameters: Mapping[str, object]) -> dict[str, Any]:

@@ -89,8 +89,7 @@ class State:
     @property
     def class_counts(self) -> Array:
         """Total sample weight of each entry of `classes`; 0 for labels not seen."""
-        counts = self.by_class(self.class_weights[np.newaxis], self.arrived, 0.0)
-        return counts.reshape(-1)
+        return self.rows_by_class(self.class_weights)
 
     @cached_property
     def n_samples(self) -> float:
@@ -128,6 +127,16 @@ class State:
         full = np.full((len(values), len(self.classes)), missing)
         columns = np.searchsorted(self.classes, labels)
         full[:, columns] = values
+        return full
+
+    def rows_by_class(self, rows: Array) -> Array:
+        """Return one row per entry of `classes`, given the rows of the labels in order of arrival.
+
+        Labels not seen have rows of zeros.
+        """
+        full = np.zeros((len(self.classes), *rows.shape[1:]))
+        positions = np.searchsorted(self.classes, self.arrived)
+        full[positions] = rows
         return full
 
     def after_task(self, model: object, arrived: Labels) -> "State":

@@ -23,7 +23,7 @@ from .state import State
 if TYPE_CHECKING:
     from .base import ClassIncrementalClassifier
 
-__all__ = ["check_inputs", "check_magnitudes", "check_samples"]
+__all__ = ["check_inputs", "check_samples", "largest_magnitude"]
 
 # Form of the samples: float64 and float32 samples, in memory or on disk, are not copied.
 _FORM = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C"}
@@ -61,6 +61,8 @@ def check_samples(
     if classes is not None:
         classes = check_labels(classes, y if known is None else known, "classes")
     X, state = check_inputs(estimator, X, state)
+    if sample_weight is None:
+        return X, y, classes, np.ones(X.shape[0]), state
     weights = _check_sample_weight(
         as_numpy(sample_weight, "sample_weight"), X, dtype=np.float64, ensure_non_negative=True
     )
@@ -78,15 +80,14 @@ def check_inputs(
     X: UserArray,
     state: State | None,
     name: str = "X",
-    **checks: object,
 ) -> tuple[Matrix, State]:
     """Validate samples; return them, C-ordered or in CSR form, and the state.
 
     A state of None is replaced by one of the features alone; the estimator does not change. `name`
-    is that of the argument, and further `checks` are arguments of `check_array`.
+    is that of the argument.
     """
     X = as_numpy(X, name)
-    checks = {"estimator": estimator, "input_name": name, **_FORM, **checks}
+    checks = {"estimator": estimator, "input_name": name, **_FORM}
     try:
         if state is None:
             names = _get_feature_names(X)
@@ -119,21 +120,26 @@ def check_inputs(
     if issparse(X):
         X = _without_repeated_entries(X)
         values = X.data
-    check_magnitudes(values, name)
+    _check_magnitudes(values, name)
     return X, state
 
 
-def check_magnitudes(values: npt.NDArray[np.floating], name: str = "X") -> None:
+def _check_magnitudes(values: npt.NDArray[np.floating], name: str = "X") -> None:
     """Raise if squares of the values of an argument would overflow in second moments."""
-    # Computing absolute values would copy the values.
-    highest = float(values.max(initial=0.0))
-    lowest = float(values.min(initial=0.0))
-    largest = max(highest, -lowest)
+    largest = largest_magnitude(values)
     if largest > _LARGEST:
         raise ValueError(
             f"{name} must have magnitudes of at most {_LARGEST:.0e}, whose moments can be "
             f"computed; its largest is {largest:.3e}. Rescale the features."
         )
+
+
+def largest_magnitude(values: npt.NDArray[np.floating]) -> float:
+    """Return the largest absolute value."""
+    # Computing absolute values would copy the values.
+    highest = float(values.max(initial=0.0))
+    lowest = float(values.min(initial=0.0))
+    return max(highest, -lowest)
 
 
 def _without_repeated_entries(X: csr_array) -> csr_array:

@@ -60,7 +60,9 @@ def in_library_of(array: UserArray, result: _Array) -> _Array:
 
 
 def _has_array_api(array: UserArray) -> bool:
-    """Return whether an array belongs to a library that follows the array API standard."""
+    """Return whether an array belongs to another library that follows the array API standard."""
+    if isinstance(array, np.ndarray):
+        return False
     return isinstance(array, torch.Tensor) or hasattr(array, "__array_namespace__")
 
 

@@ -18,7 +18,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from ..core.device import Array, as_tensor
 from ..core.linalg import LENGTH_ROUNDING
 from ..core.messages import level_of_user
-from ..core.moments import ClassMoments, effective_number
+from ..core.moments import ClassMoments, effective_number, unite
 from .arrays import Matrix
 from .labels import Label, Labels
 
@@ -33,16 +33,16 @@ __all__ = [
     "warn_of_units",
 ]
 
-# Degrees of freedom within classes from which on the units of the columns are known well enough.
+# Least degrees of freedom within classes at which the units of the columns are compared.
 ENOUGH_FOR_UNITS = 10
 
-# Ratio of the largest deviation of a column to that of a tenth of the columns from which on units
-# are unlike. On held-out rows of tables, values of 20 to 200 are equally good; features of one
-# unit, which scaling would spoil, have ratios up to 97 (docs/user_guide/scaling.rst).
+# Least ratio of the largest deviation of a column to that of a tenth of the columns at which the
+# units are unlike. On held-out rows of tables, values of 20 to 200 are equally good; features of
+# one unit, which scaling would spoil, have ratios up to 97 (docs/user_guide/scaling.rst).
 _UNLIKE = 100.0
 _SMALL_SHARE = 0.1
 
-# Distance of the mean of the samples from zero, relative to their spread around it, from which on
+# Least distance of the mean of the samples from zero, relative to their spread around it, at which
 # all samples have nearly one direction. Values of 5 to 50 are equally good on held-out rows; the
 # first class of iris has 10.
 _FAR = 20.0
@@ -119,18 +119,15 @@ class ColumnSpreads:
 
     @classmethod
     def merged(cls, spreads: Sequence["ColumnSpreads"]) -> "ColumnSpreads":
-        """Return the spreads of the union of disjoint samples.
-
-        The scatter of the union is the scatter within the sets of samples, plus the scatter of
-        their means between them.
-        """
-        weights = np.array([each.weight for each in spreads])
-        means = np.array([each.mean for each in spreads])
-        mean = _mean(means, weights)
-        within = np.sum([each.scatter for each in spreads], axis=0)
-        between = weights @ np.square(means - mean)
-        weight_norm = math.hypot(*(each.weight_norm for each in spreads))
-        return cls(weights.sum(), weight_norm, mean, within + between)
+        """Return the spreads of the union of disjoint samples."""
+        total, *others = spreads
+        for each in others:
+            union = unite(total.weight, total.mean, each.weight, each.mean)
+            weight_norm = math.hypot(total.weight_norm, each.weight_norm)
+            between = union.between * np.square(union.gap)
+            scatter = total.scatter + each.scatter + between
+            total = cls(union.weight, weight_norm, union.mean, scatter)
+        return total
 
     @property
     def degrees_of_freedom(self) -> float:

@@ -1,15 +1,18 @@
 """AnaCP: analytic contrastive projection."""
 
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy import linalg
 from scipy.special import ndtr
 from sklearn.utils._param_validation import Interval
 
-from ._base import PooledScatterClassifier, class_sums, seeded_generator
+from ..core.device import Array
+from ._base import MomentClassifier, of_classes, of_model
 from ._linear_algebra import add_to_diagonal, solve_positive, unit_rows
+from ._moments import Batch, PooledScatter, class_sums, with_rows
 
 __all__ = ["AnaCP"]
 
@@ -20,7 +23,47 @@ _LEAST_VARIANCE = 1e-4
 _ROUNDING = 1e-10
 
 
-class AnaCP(PooledScatterClassifier):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RandomLayers(PooledScatter):
+    """Moments of the normalised samples and of random layers; `AnaCP` describes the fields."""
+
+    ranges: ClassVar[dict[str, tuple[float, float]]] = {"draw_seed": (0, 2**31 - 1)}
+
+    layers: Array
+    last_layer: Array
+    grams: Array
+    sums: Array
+    draw_seed: int
+
+    def features(self, X: Array) -> Array:
+        """Return samples of norm 1."""
+        rows: Array = unit_rows(X)
+        return rows
+
+    def shapes(self, n_inputs: int, n_classes: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the arrays by name."""
+        n_layers = len(self.layers)
+        n_components = self.last_layer.shape[1]
+        return {
+            **super().shapes(n_inputs, n_classes),
+            "layers": (n_layers, n_inputs, n_components),
+            "last_layer": (n_inputs, n_components),
+            "grams": (n_layers, n_components, n_components),
+            "sums": (n_classes, n_layers, n_components),
+        }
+
+    def add(self, batch: Batch) -> Self:
+        """Return the model after a batch, with the moments of the neurons of each layer."""
+        grams = self.grams.copy()
+        sums = with_rows(self.sums, batch.n_classes)
+        for number, layer in enumerate(self.layers):
+            neurons = gelu(batch.features @ layer)
+            grams[number] += neurons.T @ neurons
+            sums[batch.numbers, number] += class_sums(neurons, batch.codes)
+        return replace(super().add(batch), grams=grams, sums=sums)
+
+
+class AnaCP(MomentClassifier):
     """Analytic contrastive projection (AnaCP).
 
     AnaCP [1]_ divides samples by their Euclidean norms. Each of several random layers gelu(x R) is
@@ -68,6 +111,8 @@ class AnaCP(PooledScatterClassifier):
         Number of features seen at the first call.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, if X had string column names.
+    n_tasks_, task_classes_ : int, list of ndarray
+        Number of tasks with new labels, and these labels.
 
     See Also
     --------
@@ -109,9 +154,14 @@ class AnaCP(PooledScatterClassifier):
         "random_state": ["random_state"],
     }
 
-    _class_arrays = (*PooledScatterClassifier._class_arrays, "sums_")
+    _model_class = RandomLayers
 
-    _scalars: ClassVar[dict] = {"draw_seed_": (int, 0)}
+    scatter_ = of_model("scatter")
+    layers_ = of_model("layers")
+    last_layer_ = of_model("last_layer")
+    grams_ = of_model("grams")
+    sums_ = of_classes("sums")
+    draw_seed_ = of_model("draw_seed")
 
     def __init__(
         self,
@@ -130,85 +180,51 @@ class AnaCP(PooledScatterClassifier):
         self.n_draws = n_draws
         self.random_state = random_state
 
-    def _start_features(self, X):
+    def _start(self, X, seed):
         """Draw the random layers, and the seed of the draws."""
+        generator = np.random.RandomState(seed)
         n_features = X.shape[1]
         n_components = int(self.n_components)
         n_layers = int(self.n_layers)
-        generator = seeded_generator(self.random_state)
-        self.layers_ = generator.standard_normal((n_layers, n_features, n_components))
-        self.last_layer_ = generator.standard_normal((n_features, n_components))
-        self.draw_seed_ = int(generator.randint(2**31))
-        self.grams_ = np.zeros((n_layers, n_components, n_components))
-        self.sums_ = np.zeros((0, n_layers, n_components))
+        return RandomLayers.empty(
+            n_features,
+            layers=generator.standard_normal((n_layers, n_features, n_components)),
+            last_layer=generator.standard_normal((n_features, n_components)),
+            draw_seed=int(generator.randint(2**31)),
+            grams=np.zeros((n_layers, n_components, n_components)),
+            sums=np.zeros((0, n_layers, n_components)),
+        )
 
-    def _features(self, X):
-        """Return samples of norm 1."""
-        return unit_rows(X)
-
-    def _shapes(self):
-        """Return the shapes of the learned arrays by name."""
-        n_features = self.n_features_in_
-        n_layers = len(self.layers_)
-        n_components = self.last_layer_.shape[1]
-        return {
-            **super()._shapes(),
-            "layers_": (n_layers, n_features, n_components),
-            "last_layer_": (n_features, n_components),
-            "grams_": (n_layers, n_components, n_components),
-            "sums_": (len(self.classes_), n_layers, n_components),
-        }
-
-    @property
-    def _n_bytes_to_solve(self):
-        """Memory of the draws, and of their neurons and products."""
-        n_features, n_components = self.last_layer_.shape
-        n_draws = len(self.classes_) * int(self.n_draws)
+    def _n_bytes_to_solve(self, model):
+        """Return the memory of the draws, and of their neurons and products."""
+        n_features, n_components = model.last_layer.shape
+        n_draws = len(model.counts) * int(self.n_draws)
         return 32 * n_draws * (n_features + n_components)
 
-    def _merge_batch(self, batch):
-        """Merge the moments of the samples, and of the neurons of each layer."""
-        super()._merge_batch(batch)
-        grams = self.grams_.copy()
-        for number, layer in enumerate(self.layers_):
-            neurons = gelu(batch.features @ layer)
-            grams[number] += neurons.T @ neurons
-            self.sums_[batch.rows, number] += class_sums(neurons, batch.codes)
-        self.grams_ = grams
-
-    def _solve(self):
+    def _solve(self, model, order):
         """Return the map of each layer to the targets, and the weights of the last layer."""
-        means = self.means_[self._learned_rows]
-        sums = self.sums_[self._learned_rows]
-        covariance = add_to_diagonal(self._covariance(), _LEAST_VARIANCE)
+        means = model.means[order]
+        sums = model.sums[order]
+        covariance = add_to_diagonal(model.covariance(), _LEAST_VARIANCE)
         targets = spread_means(means, covariance, self.spread)
         maps = []
-        for number, gram in enumerate(self.grams_):
+        for number, gram in enumerate(model.grams):
             maps.append(self._ridge(gram, sums[:, number].T @ targets))
-        draws = self._draws(means, covariance)
-        neurons = gelu(self._project(draws, maps) @ self.last_layer_)
+        draws = self._draws(model.draw_seed, means, covariance)
+        neurons = gelu(project(draws, model.layers, maps) @ model.last_layer)
         draw_sums = neurons.reshape(len(means), int(self.n_draws), -1).sum(axis=1)
         weights = self._ridge(neurons.T @ neurons, draw_sums.T)
         return maps, weights
 
-    def _scores(self, features):
+    def _scores_of(self, model, solution, features):
         """Return the outputs of the ridge classifier."""
-        maps, weights = self._solution
-        neurons = gelu(self._project(features, maps) @ self.last_layer_)
+        maps, weights = solution
+        neurons = gelu(project(features, model.layers, maps) @ model.last_layer)
         return neurons @ weights
 
-    def _project(self, features, maps):
-        """Return the mean over the layers of the projections, each of norm 1."""
-        # A sum takes the memory of a single layer, whatever the number of layers.
-        total = 0.0
-        for layer, layer_map in zip(self.layers_, maps, strict=True):
-            neurons = gelu(features @ layer)
-            total = total + unit_rows(neurons @ layer_map)
-        return total / len(maps)
-
-    def _draws(self, means, covariance):
+    def _draws(self, seed, means, covariance):
         """Return draws of all classes, class by class; equal moments give equal draws."""
-        generator = np.random.RandomState(self.draw_seed_)
+        generator = np.random.RandomState(seed)
         shape = (len(means), int(self.n_draws), len(covariance))
         noise = generator.standard_normal(shape) @ linalg.cholesky(covariance)
         draws = means[:, np.newaxis] + noise
@@ -217,6 +233,16 @@ class AnaCP(PooledScatterClassifier):
     def _ridge(self, gram, sums):
         """Return (G + alpha I)^-1 C."""
         return solve_positive(add_to_diagonal(gram, self.alpha), sums)
+
+
+def project(features, layers, maps):
+    """Return the mean over the layers of the projections, each of norm 1."""
+    # A sum takes the memory of a single layer, whatever the number of layers.
+    total = 0.0
+    for layer, layer_map in zip(layers, maps, strict=True):
+        neurons = gelu(features @ layer)
+        total = total + unit_rows(neurons @ layer_map)
+    return total / len(maps)
 
 
 def spread_means(means, covariance, spread):

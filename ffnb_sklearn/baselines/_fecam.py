@@ -1,17 +1,84 @@
 """FeCAM: a normalised Mahalanobis distance to each class."""
 
 import warnings
+from dataclasses import dataclass, replace
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from ..core.device import Array
 from ..core.messages import level_of_user
-from ._base import MomentClassifier, class_sums
+from ._base import MomentClassifier, of_classes, of_model
 from ._linear_algebra import add_to_diagonal, inverse_root, unit_rows
+from ._moments import Batch, ClassMeans, class_sums, with_rows
 
 __all__ = ["FeCAM"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassScatters(ClassMeans):
+    """Moments of powers of the samples; `FeCAM` describes the further fields.
+
+    The cache has the inverse roots of the correlations, by number of the class and parameters.
+    """
+
+    ranges: ClassVar[dict[str, tuple[float, float]]] = {
+        "power": (np.finfo(np.float64).tiny, 1.0),
+    }
+
+    scatter: Array
+    sums: Array
+    power: float
+
+    @classmethod
+    def empty(cls, n_columns: int, **fields: Any) -> Self:
+        """Return a model without classes, given the other fields."""
+        scatter = np.zeros((0, n_columns, n_columns))
+        sums = np.zeros((0, n_columns))
+        return super().empty(n_columns, scatter=scatter, sums=sums, **fields)
+
+    def features(self, X: Array) -> Array:
+        """Return samples raised to the power."""
+        if self.power == 1.0:
+            return X
+        if X.min() < 0.0:
+            warnings.warn(
+                "X has negative features, which count as 0: the first call had none, so features "
+                f"are raised to the power {self.power:.3g}. Set tukey_power=1 before the first "
+                "call.",
+                UserWarning,
+                stacklevel=level_of_user(),
+            )
+        powers: Array = np.maximum(X, 0.0) ** self.power
+        return powers
+
+    def shapes(self, n_inputs: int, n_classes: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the arrays by name."""
+        return {
+            **super().shapes(n_inputs, n_classes),
+            "scatter": (n_classes, n_inputs, n_inputs),
+            "sums": (n_classes, n_inputs),
+        }
+
+    def add(self, batch: Batch) -> Self:
+        """Return the model after a batch, with the roots of the classes that have not changed."""
+        scatter = with_rows(self.scatter, batch.n_classes)
+        sums = with_rows(self.sums, batch.n_classes)
+        deviations = batch.deviations
+        for code, number in enumerate(batch.numbers):
+            class_deviations = deviations[batch.codes == code]
+            gap = batch.union.gap[code]
+            scatter[number] += class_deviations.T @ class_deviations
+            scatter[number] += batch.union.between[code] * np.outer(gap, gap)
+        samples = batch.features ** (1.0 / self.power)
+        sums[batch.numbers] += class_sums(samples, batch.codes)
+        model = replace(super().add(batch), scatter=scatter, sums=sums)
+        roots = self.cache.get("roots", {})
+        changed = set(batch.numbers.tolist())
+        model.cache["roots"] = {key: roots[key] for key in roots if key[0] not in changed}
+        return model
 
 
 class FeCAM(MomentClassifier):
@@ -52,6 +119,8 @@ class FeCAM(MomentClassifier):
         Number of features seen at the first call.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, if X had string column names.
+    n_tasks_, task_classes_ : int, list of ndarray
+        Number of tasks with new labels, and these labels.
 
     See Also
     --------
@@ -86,13 +155,11 @@ class FeCAM(MomentClassifier):
         "tukey_power": [Interval(Real, 0, 1, closed="right")],
     }
 
-    _class_arrays = (*MomentClassifier._class_arrays, "scatter_", "sums_")
-    _computed = (*MomentClassifier._computed, "_roots")
+    _model_class = ClassScatters
 
-    _scalars: ClassVar[dict] = {"power_": (float, 0.0)}
-
-    # Inverse roots of the correlations by label, of the classes that have not changed since.
-    _roots: ClassVar[dict] = {}
+    scatter_ = of_classes("scatter")
+    sums_ = of_classes("sums")
+    power_ = of_model("power")
 
     def __init__(
         self, *, alpha1: float = 1.0, alpha2: float = 1.0, tukey_power: float = 0.5
@@ -101,74 +168,33 @@ class FeCAM(MomentClassifier):
         self.alpha2 = alpha2
         self.tukey_power = tukey_power
 
-    def _start_features(self, X):
+    def _start(self, X, seed):
         """Choose the power."""
-        self.power_ = 1.0
+        power = 1.0
         if X.min() >= 0:
-            self.power_ = float(self.tukey_power)
+            power = float(self.tukey_power)
+        return ClassScatters.empty(X.shape[1], power=power)
 
-    def _features(self, X):
-        """Return samples raised to the power."""
-        if self.power_ == 1.0:
-            return X
-        if X.min() < 0.0:
-            warnings.warn(
-                "X has negative features, which count as 0: the first call had none, so features "
-                f"are raised to the power {self.power_:.3g}. Set tukey_power=1 before the first "
-                "call.",
-                UserWarning,
-                stacklevel=level_of_user(),
-            )
-        return np.maximum(X, 0.0) ** self.power_
-
-    def _start_moments(self, n_columns):
-        """Start the moments of no class."""
-        super()._start_moments(n_columns)
-        self.scatter_ = np.zeros((0, n_columns, n_columns))
-        self.sums_ = np.zeros((0, n_columns))
-
-    def _shapes(self):
-        """Return the shapes of the learned arrays by name."""
-        n_classes = len(self.classes_)
-        n_columns = self._n_columns
-        return {
-            **super()._shapes(),
-            "scatter_": (n_classes, n_columns, n_columns),
-            "sums_": (n_classes, n_columns),
-        }
-
-    def _merge_batch(self, batch):
-        """Add the scatter of each class of the batch, and forget its correlation."""
-        roots = dict(self._roots)
-        deviations = batch.deviations
-        for code, row in enumerate(batch.rows):
-            class_deviations = deviations[batch.codes == code]
-            shift = batch.shifts[code]
-            self.scatter_[row] += class_deviations.T @ class_deviations
-            self.scatter_[row] += batch.shift_weights[code] * np.outer(shift, shift)
-            roots.pop(self.classes_[row], None)
-        samples = batch.features ** (1.0 / self.power_)
-        self.sums_[batch.rows] += class_sums(samples, batch.codes)
-        self._roots = roots
-        super()._merge_batch(batch)
-
-    def _solve(self):
+    def _solve(self, model, order):
         """Return the prototypes of the classes, and the inverse roots of their correlations."""
-        roots = dict(self._roots)
-        for row in self._learned_rows:
-            label = self.classes_[row]
-            if label not in roots:
-                roots[label] = self._inverse_root(row)
-        self._roots = roots
-        means = self.sums_[self._learned_rows] / self.class_counts_[self._learned_rows, np.newaxis]
-        if self.power_ != 1.0:
-            means = means**self.power_
-        return unit_rows(means), [roots[label] for label in self.classes_[self._learned_rows]]
+        known_roots = model.cache.get("roots", {})
+        roots = {}
+        for number in order.tolist():
+            key = (number, self.alpha1, self.alpha2)
+            if key in known_roots:
+                roots[key] = known_roots[key]
+            else:
+                roots[key] = self._inverse_root(model, number)
+        model.cache["roots"] = roots
+        means = model.sums[order] / model.counts[order, np.newaxis]
+        if model.power != 1.0:
+            means = means**model.power
+        return unit_rows(means), list(roots.values())
 
-    def _inverse_root(self, row):
+    def _inverse_root(self, model, number):
         """Return R for which R R' is the inverse of the correlation matrix of a class."""
-        n_free = max(self.class_counts_[row] - 1.0, 1.0)
-        covariance = self.scatter_[row] / n_free
+        n_free = max(model.counts[number] - 1.0, 1.0)
+        covariance = model.scatter[number] / n_free
         for _ in range(2):
             covariance = self._shrunk(covariance)
         deviations = np.sqrt(np.diag(covariance))
@@ -192,10 +218,10 @@ class FeCAM(MomentClassifier):
         shrunk = covariance + self.alpha2 * mean_covariance
         return add_to_diagonal(shrunk, self.alpha1 * mean_variance - self.alpha2 * mean_covariance)
 
-    def _scores(self, features):
+    def _scores_of(self, model, solution, features):
         """Return minus the squared distances to the prototypes."""
         features = unit_rows(features)
-        prototypes, roots = self._solution
+        prototypes, roots = solution
         scores = np.empty((len(features), len(roots)))
         for column, root in enumerate(roots):
             whitened = features @ root - prototypes[column] @ root

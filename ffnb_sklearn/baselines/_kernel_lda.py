@@ -1,6 +1,7 @@
 """Kernel linear discriminant analysis on random Fourier features."""
 
 import warnings
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import ClassVar, Literal
 
@@ -8,8 +9,10 @@ import numpy as np
 from scipy.spatial.distance import pdist
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..core.device import Array
 from ..core.messages import level_of_user
-from ._base import PooledScatterClassifier, seeded_generator
+from ._base import MomentClassifier, of_model
+from ._moments import PooledScatter
 
 __all__ = ["KernelLDA"]
 
@@ -17,7 +20,35 @@ __all__ = ["KernelLDA"]
 _N_DISTANT = 1000
 
 
-class KernelLDA(PooledScatterClassifier):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RandomCosines(PooledScatter):
+    """Moments of random cosines; `KernelLDA` describes the further fields."""
+
+    random_weights: Array
+    random_offset: Array
+
+    def features(self, X: Array) -> Array:
+        """Return the cosines."""
+        angles = X @ self.random_weights + self.random_offset
+        scale = np.sqrt(2.0 / len(self.random_offset))
+        cosines: Array = scale * np.cos(angles)
+        return cosines
+
+    def n_columns(self, n_inputs: int) -> int:
+        """Return the number of cosines."""
+        return len(self.random_offset)
+
+    def shapes(self, n_inputs: int, n_classes: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the arrays by name."""
+        n_columns = self.n_columns(n_inputs)
+        return {
+            **super().shapes(n_inputs, n_classes),
+            "random_weights": (n_inputs, n_columns),
+            "random_offset": (n_columns,),
+        }
+
+
+class KernelLDA(MomentClassifier):
     r"""Linear discriminant analysis on random Fourier features of a Gaussian kernel (KLDA).
 
     In KLDA [1]_ the inner product of the features approximates the kernel
@@ -56,6 +87,8 @@ class KernelLDA(PooledScatterClassifier):
         Number of features seen at the first call.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, if X had string column names.
+    n_tasks_, task_classes_ : int, list of ndarray
+        Number of tasks with new labels, and these labels.
 
     See Also
     --------
@@ -92,6 +125,12 @@ class KernelLDA(PooledScatterClassifier):
         "random_state": ["random_state"],
     }
 
+    _model_class = RandomCosines
+
+    scatter_ = of_model("scatter")
+    random_weights_ = of_model("random_weights")
+    random_offset_ = of_model("random_offset")
+
     def __init__(
         self,
         *,
@@ -105,40 +144,25 @@ class KernelLDA(PooledScatterClassifier):
         self.alpha = alpha
         self.random_state = random_state
 
-    def _start_features(self, X):
+    def _start(self, X, seed):
         """Draw frequencies and phases."""
-        generator = seeded_generator(self.random_state)
+        generator = np.random.RandomState(seed)
         gamma = self.gamma
         if isinstance(gamma, str):
             order = generator.permutation(len(X))
             gamma = _inverse_median_distance(X[order[:_N_DISTANT]])
         n_components = int(self.n_components)
         weights = generator.standard_normal((X.shape[1], n_components))
-        self.random_weights_ = np.sqrt(2.0 * gamma) * weights
-        self.random_offset_ = generator.uniform(0.0, 2.0 * np.pi, n_components)
+        return RandomCosines.empty(
+            n_components,
+            random_weights=np.sqrt(2.0 * gamma) * weights,
+            random_offset=generator.uniform(0.0, 2.0 * np.pi, n_components),
+        )
 
-    def _features(self, X):
-        """Return the cosines."""
-        angles = X @ self.random_weights_ + self.random_offset_
-        scale = np.sqrt(2.0 / len(self.random_offset_))
-        return scale * np.cos(angles)
-
-    @property
-    def _n_columns(self):
-        """Number of cosines."""
-        return len(self.random_offset_)
-
-    def _shapes(self):
-        """Return the shapes of the learned arrays by name."""
-        return {
-            **super()._shapes(),
-            "random_weights_": (self.n_features_in_, self._n_columns),
-            "random_offset_": (self._n_columns,),
-        }
-
-    def _solve(self):
+    def _solve(self, model, order):
         """Return weights and offsets with the ridged covariance."""
-        return self._gaussian_rule(self._ridged_covariance(self.alpha))
+        covariance = model.ridged_covariance(self.alpha)
+        return model.gaussian_rule(covariance, order)
 
 
 def _inverse_median_distance(X):

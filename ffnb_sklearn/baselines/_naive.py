@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 from numbers import Integral
-from typing import ClassVar
+from typing import ClassVar, Self
 
+import numpy.typing as npt
 from sklearn.utils._param_validation import Interval
 
 from .._base.band_settings import descent_of
 from .._base.bands import Bands
-from .._base.base import ClassIncrementalClassifier, learned_attribute
+from .._base.base import ProbabilisticClassifier, learned_attribute
 from .._base.learning import place_task
 from .._base.settings import check_seed, check_unchanged
 from .._inputs.seeds import next_seed
@@ -19,7 +20,7 @@ from ..core.device import as_array
 __all__ = ["NaiveIncrementalClassifier"]
 
 
-class NaiveIncrementalClassifier(ClassIncrementalClassifier):
+class NaiveIncrementalClassifier(ProbabilisticClassifier):
     """A growing network trained by back-propagation on one task after another; it forgets.
 
     This is the baseline of the paper [1]_ (Algorithm 1, "incremental"). Each call with new labels
@@ -102,7 +103,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **ClassIncrementalClassifier._parameter_constraints,
+        **ProbabilisticClassifier._parameter_constraints,
         "band_size": [Interval(Integral, 1, None, closed="left")],
         "n_layers": [Interval(Integral, 1, None, closed="left")],
         "classes_per_task": [Interval(Integral, 1, None, closed="left"), None],
@@ -145,7 +146,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y):
+    def fit(self, X: object, y: npt.ArrayLike) -> Self:
         """Discard the learned state, then learn all classes, `classes_per_task` at a time.
 
         Parameters
@@ -160,27 +161,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         self : NaiveIncrementalClassifier
             The fitted estimator. It is unchanged if an error is raised.
         """
-        return self._learn(X, y, reset=True)
-
-    def partial_fit(self, X, y, classes=None):
-        """Train on one more task, without changing the parameters of earlier tasks.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
-        y : array-like of shape (n_samples,)
-            Labels of the samples: numbers, strings or booleans.
-        classes : array-like of shape (n_labels,), default=None
-            Labels expected in later calls. They get a column now and are never predicted before
-            they have been seen.
-
-        Returns
-        -------
-        self : NaiveIncrementalClassifier
-            The estimator. It is unchanged if an error is raised.
-        """
-        return self._learn(X, y, classes=classes)
+        return super().fit(X, y)
 
     def _learn_task(self, state, X, positions, arrived, weights, observe):
         """Return the state with the network after a task; outputs are trained with their bands."""
@@ -215,10 +196,6 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     def _loss_curve(self, state):
         """Return the loss after each epoch of the last task."""
         return state.model.loss_curve
-
-    def _present_state(self):
-        """Return the learned state; all parameters concern later tasks alone."""
-        return self._learned_state()
 
     def _max_epochs(self):
         """Return the largest number of epochs of a task."""

@@ -25,6 +25,8 @@ class NearestClassMean(MomentClassifier):
         Number of features seen at the first call.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, if X had string column names.
+    n_tasks_, task_classes_ : int, list of ndarray
+        Number of tasks with new labels, and these labels.
 
     See Also
     --------
@@ -49,13 +51,13 @@ class NearestClassMean(MomentClassifier):
     0.927
     """
 
-    def _solve(self):
+    def _solve(self, model, order):
         """Return weights and offsets: -1/2 |x - mu|^2, without the terms that all classes share.
 
         With the centre c of the means, the weights are mu - c, and the offsets
         -(mu - c)' (mu + c) / 2. Without the centre, classes far from the origin would lose digits.
         """
-        means = self.means_[self._learned_rows]
+        means = model.means[order]
         centre = means.mean(axis=0)
         weights = means - centre
         offsets = -0.5 * np.sum(weights * (means + centre), axis=1)

@@ -1,6 +1,7 @@
 """RanPAC: ridge regression on random neurons."""
 
 from copy import deepcopy
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -8,8 +9,10 @@ import numpy as np
 from scipy import linalg
 from sklearn.utils._param_validation import Interval
 
-from ._base import PooledScatterClassifier, seeded_generator
+from ..core.device import Array
+from ._base import MomentClassifier, of_model
 from ._linear_algebra import add_to_diagonal, solve_positive
+from ._moments import PooledScatter
 
 __all__ = ["RanPAC"]
 
@@ -20,7 +23,34 @@ _GRID = 10.0 ** np.arange(-8, 9)
 _LEARNED_SHARE = 0.8
 
 
-class RanPAC(PooledScatterClassifier):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RandomNeurons(PooledScatter):
+    """Moments of random neurons; `RanPAC` describes the further fields.
+
+    The generator draws the samples that judge a ridge. It is copied before it is used.
+    """
+
+    ranges: ClassVar[dict[str, tuple[float, float]]] = {"alpha": (0.0, np.finfo(np.float64).max)}
+
+    projection: Array
+    alpha: float
+    generator: np.random.RandomState
+
+    def features(self, X: Array) -> Array:
+        """Return relu(x R)."""
+        return np.maximum(X @ self.projection, 0.0)
+
+    def n_columns(self, n_inputs: int) -> int:
+        """Return the number of neurons."""
+        return self.projection.shape[1]
+
+    def shapes(self, n_inputs: int, n_classes: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the arrays by name."""
+        n_columns = self.n_columns(n_inputs)
+        return {**super().shapes(n_inputs, n_classes), "projection": (n_inputs, n_columns)}
+
+
+class RanPAC(MomentClassifier):
     """Ridge regression onto one-hot labels from random neurons (RanPAC).
 
     The neurons are relu(x R), where R has standard normal entries and is never trained. As
@@ -56,6 +86,8 @@ class RanPAC(PooledScatterClassifier):
         Number of features seen at the first call.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, if X had string column names.
+    n_tasks_, task_classes_ : int, list of ndarray
+        Number of tasks with new labels, and these labels.
 
     See Also
     --------
@@ -89,7 +121,11 @@ class RanPAC(PooledScatterClassifier):
         "random_state": ["random_state"],
     }
 
-    _scalars: ClassVar[dict] = {"alpha_": (float, 0.0)}
+    _model_class = RandomNeurons
+
+    scatter_ = of_model("scatter")
+    projection_ = of_model("projection")
+    alpha_ = of_model("alpha")
 
     def __init__(
         self,
@@ -102,38 +138,26 @@ class RanPAC(PooledScatterClassifier):
         self.alpha = alpha
         self.random_state = random_state
 
-    def _start_features(self, X):
+    def _start(self, X, seed):
         """Draw the weights of the neurons."""
-        self._generator = seeded_generator(self.random_state)
-        shape = (X.shape[1], int(self.n_components))
-        self.projection_ = self._generator.standard_normal(shape)
-        self.alpha_ = 1.0
+        generator = np.random.RandomState(seed)
+        n_components = int(self.n_components)
+        projection = generator.standard_normal((X.shape[1], n_components))
+        return RandomNeurons.empty(
+            n_components, projection=projection, alpha=1.0, generator=generator
+        )
 
-    def _features(self, X):
-        """Return relu(x R)."""
-        return np.maximum(X @ self.projection_, 0.0)
-
-    @property
-    def _n_columns(self):
-        """Number of neurons."""
-        return self.projection_.shape[1]
-
-    def _shapes(self):
-        """Return the shapes of the learned arrays by name."""
-        return {**super()._shapes(), "projection_": (self.n_features_in_, self._n_columns)}
-
-    def _merge_batch(self, batch):
-        """Merge the moments, and choose the ridge by a part of the batch."""
-        super()._merge_batch(batch)
+    def _add(self, model, batch):
+        """Add the moments, and choose the ridge by a part of the batch."""
+        model = model.add(batch)
         n_samples = len(batch.features)
         n_learned = int(_LEARNED_SHARE * n_samples)
         if self.alpha is not None or n_learned == 0:
             # A single sample judges no ridge.
-            return
-        # A copy, because this call may fail.
-        self._generator = deepcopy(self._generator)
-        order = self._generator.permutation(n_samples)
-        labels = np.arange(len(batch.rows))
+            return model
+        generator = deepcopy(model.generator)
+        order = generator.permutation(n_samples)
+        labels = np.arange(len(batch.numbers))
         targets = (batch.codes[:, np.newaxis] == labels).astype(np.float64)
         learned = order[:n_learned]
         judging = order[n_learned:]
@@ -144,25 +168,28 @@ class RanPAC(PooledScatterClassifier):
             targets[judging],
             _GRID,
         )
-        self.alpha_ = float(_GRID[errors.argmin()])
+        alpha = float(_GRID[errors.argmin()])
+        return replace(model, alpha=alpha, generator=generator)
 
-    def _solve(self):
+    def _solve(self, model, order):
         """Return weights (G + alpha I)^-1 C without offsets.
 
         G is the sum of the outer products of the neurons, and C their sums over each class.
         """
-        roots = np.sqrt(self.class_counts_)[:, np.newaxis] * self.means_
-        gram = self.scatter_ + roots.T @ roots
+        counts = model.counts[order, np.newaxis]
+        means = model.means[order]
+        roots = np.sqrt(counts) * means
+        gram = model.scatter + roots.T @ roots
         trace = np.trace(gram)
-        ridge = self.alpha_
+        ridge = model.alpha
         if self.alpha is not None:
-            mean_square = trace / (self.class_counts_.sum() * len(gram))
+            mean_square = trace / (counts.sum() * len(gram))
             ridge = self.alpha * mean_square
         # A ridge below the rounding error does nothing; features have any scale.
         ridge = max(ridge, np.finfo(np.float64).eps * trace)
-        sums = self.class_counts_[:, np.newaxis] * self.means_
+        sums = counts * means
         ridged_gram = add_to_diagonal(gram, ridge)
-        weights = solve_positive(ridged_gram, sums[self._learned_rows].T)
+        weights = solve_positive(ridged_gram, sums.T)
         return weights.T, 0.0
 
 

@@ -5,13 +5,14 @@ from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval
 
-from ._base import PooledScatterClassifier
+from ._base import MomentClassifier, of_model
 from ._linear_algebra import add_to_diagonal
+from ._moments import PooledScatter
 
 __all__ = ["StreamingLDA"]
 
 
-class StreamingLDA(PooledScatterClassifier):
+class StreamingLDA(MomentClassifier):
     """Streaming linear discriminant analysis (SLDA): class means and a pooled covariance.
 
     With the pooled covariance S, the regularised covariance is (1 - shrinkage) S + shrinkage I. All
@@ -38,6 +39,8 @@ class StreamingLDA(PooledScatterClassifier):
         Number of features seen at the first call.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, if X had string column names.
+    n_tasks_, task_classes_ : int, list of ndarray
+        Number of tasks with new labels, and these labels.
 
     See Also
     --------
@@ -65,11 +68,15 @@ class StreamingLDA(PooledScatterClassifier):
 
     _parameter_constraints: ClassVar[dict] = {"shrinkage": [Interval(Real, 0, 1, closed="both")]}
 
+    _model_class = PooledScatter
+
+    scatter_ = of_model("scatter")
+
     def __init__(self, *, shrinkage: float = 1e-4) -> None:
         self.shrinkage = shrinkage
 
-    def _solve(self):
+    def _solve(self, model, order):
         """Return weights and offsets with the regularised covariance."""
-        covariance = (1.0 - self.shrinkage) * self._covariance()
+        covariance = (1.0 - self.shrinkage) * model.covariance()
         covariance = add_to_diagonal(covariance, self.shrinkage)
-        return self._gaussian_rule(covariance)
+        return model.gaussian_rule(covariance, order)

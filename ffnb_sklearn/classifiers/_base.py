@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_array, check
 from torch import nn
 
 from .._base import export, novelty, revision
-from .._base.base import ClassIncrementalClassifier, first_of_highest, learned_attribute
+from .._base.base import ProbabilisticClassifier, first_of_highest, learned_attribute
 from .._base.learning import learn_task
 from .._base.priors import allow_for_unforeseen, class_priors, estimate_shares
 from .._base.settings import present_state
@@ -63,7 +63,7 @@ def without_class_weight(constructor: Callable[_P, None]) -> Callable[_P, None]:
 
 class BaseDiscriminantClassifier(
     TransformerMixin,
-    ClassIncrementalClassifier,
+    ProbabilisticClassifier,
 ):
     """Base of the classifiers that solve a discriminant from the moments of the classes.
 
@@ -73,7 +73,7 @@ class BaseDiscriminantClassifier(
 
     # Parameters that all subclasses have.
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        **ClassIncrementalClassifier._parameter_constraints,
+        **ProbabilisticClassifier._parameter_constraints,
         "shared_band_size": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "classifier": [StrOptions(set(HEADS))],
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
@@ -513,6 +513,10 @@ class BaseDiscriminantClassifier(
     _learn_task = learn_task
 
     n_parameters_ = learned_attribute(lambda state: model_of(state).n_weights)
+
+    def _present_state(self):
+        """Return the learned state with the present parameters of predictions."""
+        return present_state(self, self._learned_state())
 
     def _possible_labels(self, state):
         """Return the labels that predictions may have, in order of arrival."""

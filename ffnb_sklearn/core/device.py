@@ -29,6 +29,8 @@ def resolve_device(device: str) -> torch.device:
     "auto" is the current CUDA device if there is one, else the CPU; never "mps", which has no
     float64 arithmetic. Raise `ValueError` for any device that this machine lacks.
     """
+    if device == "cpu":
+        return torch.device("cpu")
     n_cuda = torch.cuda.device_count()
     available = ["cpu"]
     if n_cuda:

@@ -174,7 +174,7 @@ def likeness_threshold(
 ) -> float | None:
     """Return the likeness that a share `rate` of new samples of the classes falls below.
 
-    `priors` are the shares of the classes among new samples. Classes without values play no part;
+    `priors` are the shares of the classes among new samples. Classes without values are ignored;
     the threshold is None if no class has values.
     """
     learned_weights = [each.learned_weights.max(initial=0.0) for each in classes]

@@ -9,7 +9,7 @@ stays exact.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -411,10 +411,16 @@ def check_size(moments: Sequence[ClassMoments]) -> None:
             return
     if size == 0.0:
         size = float(np.abs(first_mean).max(initial=0.0))
+    check_least(size)
+
+
+def check_least(size: float) -> None:
+    """Raise ValueError if the largest of some values is so small that its square is lost."""
+    least = LEAST_ENERGY**0.5
     if 0.0 < size < least:
         raise ValueError(
             f"the samples must have values of at least {least:.0e}, or squares are lost; the "
-            f"largest moment is {size:.0e}. Rescale the features."
+            f"largest is {size:.0e}. Rescale the features."
         )
 
 
@@ -427,6 +433,39 @@ def keep_axes(moments: ClassMoments, rank: int | Literal["auto"] | None) -> Clas
     other_energies = np.square(factor[count:], dtype=np.float64).sum(axis=0)
     residual = moments.residual + other_energies
     return replace(moments, factor=factor[:count], truncated=none_if_zero(residual))
+
+
+class Union(NamedTuple):
+    """The union of two disjoint sets of samples: its weight, its mean, and what its scatter gains.
+
+    `between` is the weight of the outer product of the `gap` of the means.
+    """
+
+    weight: Any
+    mean: Any
+    gap: Any
+    between: Any
+
+
+def unite(weight: Any, mean: Any, added_weight: Any, added_mean: Any) -> Union:
+    r"""Return the union of two disjoint sets of samples, given their weights and means.
+
+    With the weights :math:`n_1, n_2` and the means :math:`\mu_1, \mu_2`, the scatters add up, and
+    the scatter between the means is added (Chan, Golub and LeVeque: Algorithms for computing the
+    sample variance. The American Statistician 37(3), 1983):
+
+    .. math::
+       \mu = \mu_1 + \frac{n_2}{n_1 + n_2} (\mu_2 - \mu_1) , \quad
+       S = S_1 + S_2 + \frac{n_1 n_2}{n_1 + n_2} (\mu_2 - \mu_1) (\mu_2 - \mu_1)^\top .
+
+    Weights and means are numbers, arrays or tensors, which broadcast.
+    """
+    total = weight + added_weight
+    share = added_weight / total
+    gap = added_mean - mean
+    # The product of two weights may leave the range of double precision.
+    between = weight * share
+    return Union(total, mean + share * gap, gap, between)
 
 
 def moments_of(
@@ -458,11 +497,9 @@ def merge(
 ) -> ClassMoments:
     r"""Compute the moments of the union of disjoint sets of samples, as `moments_of` would.
 
-    The scatters add up, and each further mean adds one row to the factor: the union of weights
-    :math:`n_1, n_2` gains :math:`\sqrt{n_1 n_2 / (n_1 + n_2)} \, (\mu_2 - \mu_1)` (Chan, Golub and
-    LeVeque: Algorithms for computing the sample variance. The American Statistician 37(3), 1983).
-    Only the union is truncated, so exact sets may be divided in any way. With spare axes, the
-    result has up to a quarter more, or 8 more if that is more.
+    The scatters add up, and each further mean adds one row to the factor, by `unite`. Only the
+    union is truncated, so exact sets may be divided in any way. With spare axes, the result has up
+    to a quarter more, or 8 more if that is more.
     """
     sums = MomentSums(n_inputs)
     for each in parts:
@@ -742,21 +779,17 @@ class MomentSums:
         self.add_set(_centre(features, weights))
 
     def add_set(self, samples: _Set) -> None:
-        """Add samples of known moments, by the formula of `merge`."""
-        gap = samples.mean - self._mean
-        total = self._weight + samples.weight
-        share = samples.weight / total
+        """Add samples of known moments, by `unite`."""
+        union = unite(self._weight, self._mean, samples.weight, samples.mean)
         if self._scatter is None:
             scatter = Scatter(len(samples.mean), self._n_inputs)
             self._scatter = scatter.add([samples.rows])
         else:
-            # The product of two weights may leave the range of double precision.
-            between = self._weight * share
-            row_between = between**0.5 * gap[None]
+            row_between = union.between**0.5 * union.gap[None]
             self._scatter = self._scatter.add([row_between, samples.rows])
-        self._weight = total
+        self._weight = union.weight
         self._weight_norm = math.hypot(self._weight_norm, samples.weight_norm)
-        self._mean = self._mean + share * gap
+        self._mean = union.mean
 
     def moments(
         self,

@@ -23,6 +23,7 @@ from ..backbones import SkeletonGCN, TorchFeatureExtractor
 from ..backbones._network import is_state
 from ..baselines import NaiveIncrementalClassifier
 from ..baselines._base import MomentClassifier
+from ..baselines._moments import ClassMeans
 from ..classifiers import FFNBClassifier
 from ..core.bands.trained import BandMoments, trained_of
 from ..core.bands.tuning.naive import NaiveNetwork
@@ -142,9 +143,7 @@ def check_estimator(estimator: BaseEstimator, budget: Budget) -> None:
         _require(n_features <= _MOST_FEATURES, name, f"at most {_MOST_FEATURES}")
     if isinstance(estimator, ClassIncrementalClassifier) and estimator._state is not None:
         _check_kind_of_model(estimator, estimator._state)
-        _check_state(estimator._state, budget)
-    if isinstance(estimator, MomentClassifier) and "classes_" in attributes:
-        _check_baseline(estimator, budget)
+        _check_state(estimator, estimator._state, budget)
     if isinstance(estimator, TorchFeatureExtractor) and "state_dict_" in attributes:
         _check_extractor(estimator, budget)
     if isinstance(estimator, SkeletonDescriptor) and "frame_shape_" in attributes:
@@ -155,6 +154,9 @@ def check_estimator(estimator: BaseEstimator, budget: Budget) -> None:
 def _check_kind_of_model(classifier: ClassIncrementalClassifier, state: State) -> None:
     """Raise unless the model of a classifier is of its kind, with bands or without."""
     kind = f"that of {type(classifier).__name__}"
+    if isinstance(classifier, MomentClassifier):
+        _require(type(state.model) is classifier._model_class, "model", kind)
+        return
     is_naive = isinstance(state.model, NaiveNetwork)
     _require(is_naive == isinstance(classifier, NaiveIncrementalClassifier), "model", kind)
     if not is_naive:
@@ -162,13 +164,15 @@ def _check_kind_of_model(classifier: ClassIncrementalClassifier, state: State) -
         _require(has_bands == isinstance(classifier, FFNBClassifier), "trained", kind)
 
 
-def _check_state(state: State, budget: Budget) -> None:
+def _check_state(classifier: ClassIncrementalClassifier, state: State, budget: Budget) -> None:
     """Raise unless the parts of the learned state of a classifier belong together."""
     _check_inputs(state, budget)
     _check_labels(state, budget)
     n_classes = len(state.arrived)
     if isinstance(state.model, NaiveNetwork):
         _check_naive_network(state.model, state.n_inputs, n_classes)
+    elif isinstance(classifier, MomentClassifier):
+        _check_baseline(classifier, state, budget)
     else:
         _check_model(model_of(state), state.n_inputs, n_classes)
 
@@ -198,27 +202,6 @@ def _check_labels(state: State, budget: Budget) -> None:
     _require(is_complete and is_sorted, "classes", "sorted, with all that arrived")
 
 
-def _check_baseline(baseline: MomentClassifier, budget: Budget) -> None:
-    """Raise unless the labels of a baseline are sorted, and its numbers fit them; take memory."""
-    classes = baseline.classes_
-    _spend_on_labels(budget, [classes])
-    converted = check_labels(classes, classes, "classes_")
-    _require(converted.dtype == classes.dtype, "classes_", "int64, strings or booleans")
-    _require(np.array_equal(np.unique(classes), classes), "classes_", "sorted and different")
-    for name, shape in baseline._shapes().items():
-        array = getattr(baseline, name)
-        expected = f"a finite float64 array of shape {shape}"
-        is_array = isinstance(array, np.ndarray) and array.dtype == np.float64
-        _require(is_array and array.shape == shape and np.isfinite(array).all(), name, expected)
-    counts = baseline.class_counts_
-    _require(counts.min() >= 0.0 and counts.max() > 0.0, "class_counts_", "positive or 0")
-    for name, (value_type, least) in baseline._scalars.items():
-        value = getattr(baseline, name)
-        fits = type(value) is value_type and least <= value < math.inf
-        _require(fits, name, f"{value_type.__name__} of at least {least}")
-    budget.spend(baseline._n_bytes_to_solve, f"the solution of {type(baseline).__name__}")
-
-
 def _spend_on_labels(budget: Budget, arrays: Sequence[Array]) -> None:
     """Take the memory of an array of all labels, in which each label is as long as the longest."""
     n_labels = 0
@@ -230,6 +213,20 @@ def _spend_on_labels(budget: Budget, arrays: Sequence[Array]) -> None:
             n_characters = max(map(len, labels), default=0)
             longest = max(longest, 4 * n_characters)
     budget.spend(_PER_LABEL_BYTE * longest * n_labels, f"{n_labels} labels of {longest} bytes")
+
+
+def _check_baseline(baseline: MomentClassifier, state: State, budget: Budget) -> None:
+    """Raise unless the numbers of a baseline fit the inputs and the classes; take memory."""
+    model = state.model
+    assert isinstance(model, ClassMeans)
+    for name, shape in model.shapes(state.n_inputs, len(state.arrived)).items():
+        _require(getattr(model, name).shape == shape, name, f"of shape {shape}")
+    _require((model.counts > 0.0).all(), "counts", "positive")
+    for name, (least, largest) in model.ranges.items():
+        is_within = least <= getattr(model, name) <= largest
+        _require(is_within, name, f"between {least} and {largest}")
+    n_bytes = baseline._n_bytes_to_solve(model)
+    budget.spend(n_bytes, f"the solution of {type(baseline).__name__}")
 
 
 def _check_naive_network(network: NaiveNetwork, n_inputs: int, n_classes: int) -> None:

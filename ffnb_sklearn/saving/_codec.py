@@ -28,7 +28,9 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 
+from .._base.state import State
 from ..backbones import TorchFeatureExtractor
+from ..baselines._base import MomentClassifier
 from ..core.features import SharedBand, draw_shared_band
 from ._checks import check_estimator, is_path, nested_estimators, restrict
 from ._container import KINDS, Array, Budget, Json, ModelFileError
@@ -427,19 +429,8 @@ class Reader(_Walk):
 
     def _read_record(self, kind: str, content: Json) -> object:
         """Return a dataclass whose fields have their declared types."""
-        python_class = RECORDS[kind]
-        renamed = RENAMED_FIELDS.get(kind, {})
-        types = field_types(python_class)
-        values = {}
-        for name, value in self._read_fields(content).items():
-            attribute = renamed.get(name, name)
-            if attribute not in types or attribute in values:
-                raise ValueError(f"unknown name {name:.40}")
-            if not fits(value, types[attribute]):
-                expected = f"of type {types[attribute]}, and finite"
-                raise ValueError(f"{name} must be {expected}; got {shortened(value)}")
-            values[attribute] = value
-        return python_class(**values)
+        values = self._read_fields(content)
+        return _record(RECORDS[kind], values, RENAMED_FIELDS.get(kind, {}))
 
     def _read_estimator(self, estimator_class: type[BaseEstimator], content: Json) -> BaseEstimator:
         """Return an estimator whose parameters and numbers have been checked."""
@@ -454,6 +445,8 @@ class Reader(_Walk):
                     parameters[name] = self.read(written)
         estimator = estimator_class(**parameters)
         fitted = self._read_fields(content["fitted"])
+        if isinstance(estimator, MomentClassifier) and "classes_" in fitted:
+            fitted = {"state": _state_of_attributes(estimator, fitted)}
         for name, value in fitted.items():
             attribute = PRIVATE.get(name, name)
             is_allowed = name in PRIVATE or _is_fitted(name)
@@ -511,6 +504,51 @@ def _check_integer(content: Json) -> int:
     if not isinstance(content, int):
         raise ValueError("the content must be an integer")
     return content
+
+
+def _record(python_class: type, fields: Mapping[str, object], renamed: Mapping[str, str]) -> object:
+    """Return a dataclass from its fields by their names in files; raise unless types fit."""
+    types = field_types(python_class)
+    values = {}
+    for name, value in fields.items():
+        attribute = renamed.get(name, name)
+        if attribute not in types or attribute in values:
+            raise ValueError(f"unknown name {name:.40}")
+        if not fits(value, types[attribute]):
+            expected = f"of type {types[attribute]}, and finite"
+            raise ValueError(f"{name} must be {expected}; got {shortened(value)}")
+        values[attribute] = value
+    return python_class(**values)
+
+
+def _state_of_attributes(baseline: MomentClassifier, fitted: Mapping[str, Any]) -> object:
+    """Return the state of a baseline, given the fitted attributes that the first files hold.
+
+    Their arrays have a row for each entry of `classes_`, also for labels not seen.
+    """
+    attributes = dict(fitted)
+    classes = attributes.pop("classes_")
+    n_features_in = attributes.pop("n_features_in_")
+    feature_names_in = attributes.pop("feature_names_in_", None)
+    is_seen = attributes["class_counts_"] > 0.0
+    fields = {}
+    for name, value in attributes.items():
+        has_rows_of_classes = name in ("class_counts_", "means_", "sums_")
+        if name == "scatter_":
+            has_rows_of_classes = value.ndim == 3
+        if has_rows_of_classes:
+            value = value[is_seen]
+        fields[name.removesuffix("_")] = value
+    model = _record(baseline._model_class, fields, {"class_counts": "counts"})
+    state = {
+        "n_features_in": n_features_in,
+        "feature_names_in": feature_names_in,
+        "model": model,
+        "classes": classes,
+        "task_classes": (classes[is_seen],),
+        "random_state": 0,
+    }
+    return _record(State, state, {})
 
 
 def _generator(

@@ -3,7 +3,7 @@
 A class, a field, a parameter and a fitted attribute have the same name in files as in Python, but
 for those in `_RENAMED_CLASSES`, `RENAMED_FIELDS` and `PRIVATE`. A name that changes in Python
 gets an entry there, and files stay the same: names in files never change within a format.
-CONTRIBUTING.md explains how to change the format.
+docs/contributing/architecture.rst explains how to change the format.
 
 `_codec` writes the values themselves; its docstring lists the other kinds of values.
 """
@@ -39,6 +39,11 @@ from ..baselines import (
     RanPAC,
     StreamingLDA,
 )
+from ..baselines._anacp import RandomLayers
+from ..baselines._fecam import ClassScatters
+from ..baselines._kernel_lda import RandomCosines
+from ..baselines._moments import ClassMeans, PooledScatter
+from ..baselines._ranpac import RandomNeurons
 from ..classifiers import FFNBClassifier, IncrementalDiscriminantAnalysis
 from ..classifiers.ffnb import PublishedFFNBClassifier
 from ..core.bands.batch_norm import BatchNorm
@@ -94,6 +99,12 @@ _RECORD_CLASSES = (
     LeftOutLikeness,
     NaiveNetwork,
     Outputs,
+    ClassMeans,
+    PooledScatter,
+    ClassScatters,
+    RandomNeurons,
+    RandomCosines,
+    RandomLayers,
     FlipCrop,
     Jitter,
     MirrorShift,
@@ -145,7 +156,7 @@ RENAMED_FIELDS: dict[str, dict[str, str]] = {
 }
 
 # Private attributes of estimators that a file holds, by their names in files.
-PRIVATE = {"state": "_state", "generator": "_generator", "set_output": "_sklearn_output_config"}
+PRIVATE = {"state": "_state", "set_output": "_sklearn_output_config"}
 
 # Networks of this package, by the value of `backbone` in files.
 NETWORKS: dict[str, type[nn.Module]] = {

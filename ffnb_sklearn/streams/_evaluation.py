@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import HasMethods
 from .. import metrics
 from .._inputs.arguments import validate_arguments
 from .._inputs.tasks import SPLIT_CONSTRAINTS, samples_of_tasks, split_into_tasks
-from ._html import MOST_ROWS, cells_of, curve_of, figure_of, heading, table_of
+from ._html import MOST_ROWS, cells_of, curve_of, figure_of, heading, table_of, text_cells
 from ._learner import StreamClassifier, StreamLearner, check_stream
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class StreamResult:
         if n_tasks <= MOST_ROWS:
             numbers = [str(number) for number in range(1, n_tasks + 1)]
             cells = cells_of(np.column_stack([self.accuracies, self.accuracy_matrix]))
-            rows = [[number, *row] for number, row in zip(numbers, cells, strict=True)]
+            rows = [[first, *row] for first, row in zip(text_cells(numbers), cells, strict=True)]
             headings = ["after task", "% of all", *(f"% of task {number}" for number in numbers)]
             parts.append(table_of(headings, rows))
         return figure_of(*parts)

@@ -4,7 +4,7 @@ from html import escape
 
 import numpy as np
 
-__all__ = ["MOST_ROWS", "cells_of", "curve_of", "figure_of", "heading", "table_of"]
+__all__ = ["MOST_ROWS", "cells_of", "curve_of", "figure_of", "heading", "table_of", "text_cells"]
 
 # Most tasks or classes that a notebook shows as a table.
 MOST_ROWS = 20
@@ -70,15 +70,16 @@ def cells_of(accuracies):
     return np.reshape(cells, np.shape(accuracies))
 
 
+def text_cells(texts):
+    """Return a cell for each text."""
+    return [f'<td style="{_CELL}">{escape(text)}</td>' for text in texts]
+
+
 def table_of(headings, rows):
-    """Return a table whose rows hold texts, or cells that are HTML already."""
+    """Return a table of cells."""
     head = "".join(f'<th style="{_CELL}">{escape(text)}</th>' for text in headings)
     lines = [f"<table><thead><tr>{head}</tr></thead><tbody>"]
-    for row in rows:
-        cells = []
-        for value in row:
-            is_cell = value.startswith("<td")
-            cells.append(value if is_cell else f'<td style="{_CELL}">{escape(value)}</td>')
+    for cells in rows:
         lines.append(f"<tr>{''.join(cells)}</tr>")
     lines.append("</tbody></table>")
     return "".join(lines)

@@ -10,7 +10,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval
 
 from .._inputs.arguments import validate_arguments
-from ._html import MOST_ROWS, cells_of, curve_of, figure_of, heading, table_of
+from ._html import MOST_ROWS, cells_of, curve_of, figure_of, heading, table_of, text_cells
 from ._learner import StreamClassifier, StreamLearner, check_stream, unknown_label_of
 
 __all__ = ["PrequentialResult", "evaluate_prequential", "windowed_means"]
@@ -89,9 +89,9 @@ class PrequentialResult:
 
         n_before = self.batch_size + first_samples
         columns = {
-            "class": [str(label) for label in classes],
-            "tested": [str(len(samples)) for samples in samples_of_classes],
-            "first tested after": [str(number) for number in n_before],
+            "class": text_cells([str(label) for label in classes]),
+            "tested": text_cells([str(len(samples)) for samples in samples_of_classes]),
+            "first tested after": text_cells([str(number) for number in n_before]),
             "% right": shares_of(self.is_correct),
         }
         unknown_label = unknown_label_of(self.estimator)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils._optional_dependencies import check_pandas_support
 
 from ._evaluation import StreamResult
-from ._html import curve_of, figure_of, heading, table_of
+from ._html import curve_of, figure_of, heading, table_of, text_cells
 
 if TYPE_CHECKING:
     import pandas
@@ -98,7 +98,7 @@ class StreamSummary:
         """Return the mean curve and its deviations for notebooks."""
         means = self.accuracies.mean(axis=0)
         headings = ["after task", *map(str, range(1, len(means) + 1))]
-        row = ["accuracy", *map(_with_deviation, self.accuracies.T)]
+        row = text_cells(["accuracy", *map(_with_deviation, self.accuracies.T)])
         return figure_of(heading(repr(self)), curve_of(means), table_of(headings, [row]))
 
     def to_frame(self) -> "pandas.DataFrame":

@@ -8,7 +8,8 @@ from ffnb_sklearn import (
     FFNBClassifier,
     IncrementalDiscriminantAnalysis,
 )
-from ffnb_sklearn._base.settings import check_continuation, settings_of
+from ffnb_sklearn._base.settings import check_continuation, derived_once, settings_of
+from ffnb_sklearn.baselines import StreamingLDA
 
 
 @pytest.mark.parametrize(("shared_band_size", "expected"), [("auto", 500), (0, 0), (5, 5)])
@@ -43,3 +44,25 @@ def test_settings_of_the_head_that_a_classifier_lacks_are_the_defaults():
     changed = FFNBClassifier.as_published(units="absolute", half_bias=False)
     published = settings_of(changed, 4, None)
     assert (published.units, published.half_bias) == ("absolute", False)
+
+
+def test_what_follows_from_parameters_is_derived_once_while_they_are_the_same():
+    model = StreamingLDA(shrinkage=0.5)
+    cache = {}
+    calls = []
+
+    def derive():
+        calls.append(model.shrinkage)
+        return 2.0 * model.shrinkage
+
+    def derived():
+        return derived_once(model, model.get_params(), cache, derive)
+
+    assert [derived(), derived()] == [1.0, 1.0]
+    model.set_params(shrinkage=0.25)
+    assert [derived(), derived()] == [0.5, 0.5]
+    assert calls == [0.5, 0.25]
+    model.set_params(shrinkage=2.0)
+    with pytest.raises(ValueError, match="The 'shrinkage' parameter of StreamingLDA"):
+        derived()
+    assert calls == [0.5, 0.25]

@@ -37,6 +37,12 @@ def test_a_declared_label_has_a_column_of_missing_values():
     assert_array_equal(columns, [[0.1, -1.0, 0.3]])
 
 
+def test_a_declared_label_has_a_row_of_zeros():
+    state = state_of([3, 1]).declaring(np.array([2]))
+    rows = state.rows_by_class(np.array([[0.3, 0.4], [0.1, 0.2]]))
+    assert_array_equal(rows, [[0.1, 0.2], [0.0, 0.0], [0.3, 0.4]])
+
+
 def test_a_task_that_loses_all_labels_is_gone():
     state = state_of([3, 5], [1]).without(np.array([1, 3]), None)
     assert labels_of(state) == [[5]]

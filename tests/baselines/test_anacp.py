@@ -18,15 +18,16 @@ from tests.baselines.small_problem import five_classes, unit
 def test_a_solution_takes_the_memory_that_files_count(sizes):
     X, y, X_test, _ = five_classes()
     head = AnaCP(**sizes, n_draws=4000, random_state=0).fit(X, y)
-    vars(head).pop("_solution", None)
-    n_arrays = sum(array.nbytes for array in vars(head).values() if isinstance(array, np.ndarray))
+    model = head._state.model
+    model.cache.clear()
+    n_arrays = sum(array.nbytes for array in vars(model).values() if isinstance(array, np.ndarray))
     tracemalloc.start()
     try:
         head.decision_function(X_test)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < head._n_bytes_to_solve + 4 * n_arrays
+    assert peak < head._n_bytes_to_solve(model) + 4 * n_arrays
 
 
 def test_anacp_regresses_on_spread_means_and_then_on_draws():
@@ -50,13 +51,14 @@ def test_anacp_regresses_on_spread_means_and_then_on_draws():
         return np.linalg.solve(neurons.T @ neurons + 3.0 * np.eye(40), neurons.T @ outputs)
 
     maps = [ridge(gelu(rows @ layer), targets[y]) for layer in head.layers_]
-    assert_allclose(head._solution[0], maps, rtol=1e-7, atol=1e-10)
+    learned_maps, _ = head._solution(head._state.model, head.classes_)
+    assert_allclose(learned_maps, maps, rtol=1e-7, atol=1e-10)
 
     def neurons_of(rows):
         heads = zip(head.layers_, maps, strict=True)
         return gelu(np.mean([unit(gelu(rows @ a) @ b) for a, b in heads], 0) @ head.last_layer_)
 
-    draws = head._draws(means, covariance).reshape(5, 4000, 12)
+    draws = head._draws(head.draw_seed_, means, covariance).reshape(5, 4000, 12)
     assert_allclose(draws.mean(axis=1), means, atol=0.02)
     assert_allclose(np.cov((draws[0] - means[0]).T), covariance, atol=0.02)
     readout = ridge(neurons_of(draws.reshape(-1, 12)), np.repeat(np.eye(5), 4000, axis=0))

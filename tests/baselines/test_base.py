@@ -6,6 +6,7 @@ from threading import Thread
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -58,8 +59,8 @@ def test_order_and_partition_of_the_tasks_do_not_matter(name):
 def test_a_pickle_between_tasks_predicts_the_same_and_holds_no_solution(name):
     head = stream(clone(HEADS[name]), X, Y, [0, 1, 2])
     loaded = pickle.loads(pickle.dumps(head))
-    assert "_solution" not in vars(loaded)
-    assert "_solution" in vars(head)
+    assert loaded._state.model.cache == {}
+    assert "parameters" in head._state.model.cache
     assert_allclose(loaded.decision_function(X_TEST), head.decision_function(X_TEST), rtol=1e-9)
     for each in (head, loaded):
         stream(each, X, Y, [3, 4])
@@ -83,7 +84,8 @@ def test_declared_classes_get_a_column_and_are_not_predicted(name):
     assert (scores[:, 2:].max(axis=1) < scores[:, :2].min(axis=1)).all()
     assert set(head.predict(X_TEST)) == {0, 1}
     plain = clone(HEADS[name]).fit(X[Y < 2], Y[Y < 2])
-    assert_allclose(scores[:, 1] - scores[:, 0], plain.decision_function(X_TEST), atol=1e-9)
+    halved = 0.5 * (scores[:, 1] - scores[:, 0])
+    assert_allclose(halved, plain.decision_function(X_TEST), atol=1e-9)
 
 
 def test_a_class_alone_has_a_single_column():
@@ -142,7 +144,7 @@ def test_a_call_that_fails_in_the_end_changes_nothing(name, monkeypatch):
         head.set_params(alpha=None)
     before = pickle.dumps(head)
 
-    def failing(self):
+    def failing(self, model, order):
         raise MemoryError
 
     with monkeypatch.context() as patch:
@@ -174,7 +176,7 @@ def test_a_generator_gives_a_seed_to_each_fit_and_none_to_a_failed_call(name):
 
 def test_two_calls_do_not_learn_at_the_same_time(monkeypatch):
     head = NearestClassMean().fit(X, Y)
-    merge = MomentClassifier._merge_batch
+    add = MomentClassifier._add
     errors = []
 
     def second_call():
@@ -183,16 +185,34 @@ def test_two_calls_do_not_learn_at_the_same_time(monkeypatch):
         except ConcurrentLearningError as error:
             errors.append(error)
 
-    def merge_beside(self, batch):
+    def add_beside(self, model, batch):
         thread = Thread(target=second_call)
         thread.start()
         thread.join()
-        merge(self, batch)
+        return add(self, model, batch)
 
-    monkeypatch.setattr(MomentClassifier, "_merge_batch", merge_beside)
+    monkeypatch.setattr(MomentClassifier, "_add", add_beside)
     head.partial_fit(X, Y)
     assert len(errors) == 1
     assert_array_equal(head.class_counts_, 2 * np.bincount(Y))
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_sparse_samples_are_learned_as_dense_samples(name):
+    rows = np.where(X > 3.0, X, 0.0)
+    dense = stream(clone(HEADS[name]), rows, Y, [2, 0, 1])
+    head = stream(clone(HEADS[name]), csr_array(rows), Y, [2, 0, 1])
+    rows_to_predict = np.abs(X_TEST)
+    expected = dense.predict(rows_to_predict)
+    assert_array_equal(head.predict(csr_array(rows_to_predict)), expected)
+    assert_array_equal(head.means_, dense.means_)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_tasks_and_their_labels_are_kept(name):
+    head = stream(clone(HEADS[name]), X, Y, [3, 1, 3])
+    assert head.n_tasks_ == 2
+    assert [labels.tolist() for labels in head.task_classes_] == [[3], [1]]
 
 
 def test_heads_in_a_pipeline_and_a_grid():
@@ -229,7 +249,7 @@ def test_a_sample_for_each_class_is_enough(name):
 
 @pytest.mark.parametrize("name", HEADS)
 def test_samples_whose_squares_are_lost_are_refused(name):
-    with pytest.raises(ValueError, match="X must have magnitudes of at least 1e-150"):
+    with pytest.raises(ValueError, match="the samples must have values of at least 1e-150"):
         clone(HEADS[name]).fit(1e-170 * X, Y)
 
 
@@ -262,16 +282,16 @@ def test_parameters_that_change_after_learning_hold_for_all_classes(head, parame
 def test_a_prediction_keeps_its_classes_while_a_thread_learns(name, method, monkeypatch):
     head = clone(HEADS[name]).fit(X[Y > 1], Y[Y > 1])
     expected = getattr(head, method)(X_TEST)
-    scores = type(head)._scores
+    scores = type(head)._scores_of
 
-    def learn_beside(self, features):
+    def learn_beside(self, *arguments):
         monkeypatch.undo()
         thread = Thread(target=head.partial_fit, args=(X[Y < 2], Y[Y < 2]))
         thread.start()
         thread.join()
-        return scores(self, features)
+        return scores(self, *arguments)
 
-    monkeypatch.setattr(type(head), "_scores", learn_beside)
+    monkeypatch.setattr(type(head), "_scores_of", learn_beside)
     assert_array_equal(getattr(head, method)(X_TEST), expected)
     assert_array_equal(head.classes_, np.arange(5))
 
@@ -282,8 +302,9 @@ def test_a_call_is_a_task_for_callbacks(name):
     recorder = Recorder()
     head = clone(HEADS[name]).set_callbacks(recorder)
     head.fit(X, Y).partial_fit(X, Y)
-    assert recorder.begun == ["fit 0", "partial_fit 0"]
-    (*_, fitted), _ = recorder.ended
+    calls = ["fit 0", "partial_fit 0"]
+    assert recorder.begun == [task for call in calls for task in (call, f"{call}/task 0")]
+    (*_, fitted), *_ = recorder.ended
     assert_array_equal(fitted.classes_, np.arange(5))
     expected = head.decision_function(X_TEST)
     recorder.fails_at = ("teardown", "partial_fit")

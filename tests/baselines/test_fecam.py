@@ -43,10 +43,13 @@ def test_fecam_learns_a_class_of_one_sample():
 def test_classes_without_new_samples_keep_their_roots():
     X, y, _, _ = five_classes()
     head = FeCAM().fit(X, y)
-    before = dict(head._roots)
+    before = head._state.model.cache["roots"]
     head.partial_fit(X[y == 2], y[y == 2])
-    kept = [label for label in range(5) if head._roots[label] is before[label]]
-    assert kept == [0, 1, 3, 4]
+    after = head._state.model.cache["roots"]
+    kept = [key for key in before if after[key] is before[key]]
+    assert [number for number, *_ in kept] == [0, 1, 3, 4]
+    head.set_params(alpha1=2.0).partial_fit(X[y == 2], y[y == 2])
+    assert {alpha1 for _, alpha1, _ in head._state.model.cache["roots"]} == {2.0}
 
 
 def test_constant_features_need_no_ridge():

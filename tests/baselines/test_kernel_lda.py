@@ -18,7 +18,7 @@ def test_kernel_lda_approximates_its_kernel(factor):
     gamma = "median" if factor == "median" else factor / median
     head = KernelLDA(n_components=4000, gamma=gamma, random_state=0)
     head.fit(X, np.arange(100) % 2)
-    Z = head._features(X)
+    Z = head._state.model.features(X)
     exponent = 1.0 if factor == "median" else factor
     assert_allclose(Z @ Z.T, np.exp(-exponent * squared / median), atol=0.09)
 

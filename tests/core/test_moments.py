@@ -19,6 +19,7 @@ from ffnb_sklearn.core.moments import (
     merge_classes,
     moments_of,
     subtract,
+    unite,
 )
 from tests.core.small_models import samples, second_moment
 
@@ -172,6 +173,29 @@ def test_exact_parts_merge_into_the_truncated_moments_of_all_samples(cuts, max_r
         assert_same(found, alone)
         assert found.factor.shape == alone.factor.shape
         assert_allclose(found.residual, alone.residual, atol=1e-9 * alone.scatter().max())
+
+
+@pytest.mark.parametrize("n_first", [0, 1, 7])
+def test_a_union_has_the_weight_the_mean_and_the_scatter_of_all_samples(n_first):
+    X, _ = samples(20, 4)
+    first, second = X[:n_first], X[n_first:]
+    _, mean, scatter = dense(first, np.ones(n_first)) if n_first else (0.0, np.zeros(4), 0.0)
+    _, added_mean, added_scatter = dense(second, np.ones(len(second)))
+    union = unite(float(n_first), mean, float(len(second)), added_mean)
+    weight, all_mean, all_scatter = dense(X, np.ones(20))
+    assert union.weight == weight
+    assert_allclose(union.mean, all_mean, rtol=1e-12, atol=1e-12)
+    between = union.between * np.outer(union.gap, union.gap)
+    assert_allclose(scatter + added_scatter + between, all_scatter, rtol=1e-9, atol=1e-12)
+
+
+def test_unions_of_several_classes_broadcast():
+    weights = np.array([[2.0], [0.0]])
+    means = np.array([[1.0, 3.0], [0.0, 0.0]])
+    union = unite(weights, means, np.array([[6.0], [1.0]]), np.array([[5.0, -1.0], [4.0, 2.0]]))
+    assert_array_equal(union.weight, [[8.0], [1.0]])
+    assert_array_equal(union.mean, [[4.0, 0.0], [4.0, 2.0]])
+    assert_array_equal(union.between, [[1.5], [0.0]])
 
 
 def test_a_weight_is_a_number_of_repetitions():

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import ffnb_sklearn
+from ffnb_sklearn.core.bands.activations import ACTIVATIONS
 from ffnb_sklearn.core.heads import HEADS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -245,6 +246,12 @@ def test_head_is_on_the_page_on_parameters_and_on_a_page_of_theory(name):
     module = HEADS[name].__module__.removeprefix("ffnb_sklearn.")
     theory = [text for page, text in TEXTS.items() if page.startswith("theory/")]
     assert any(f"``{module}." in text for text in theory)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_activation_is_in_the_docstrings(activation):
+    for public in (ffnb_sklearn.Bands, ffnb_sklearn.NaiveIncrementalClassifier):
+        assert f'"{activation}"' in public.__doc__
 
 
 def test_site_fetches_nothing():

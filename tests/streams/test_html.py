@@ -95,3 +95,14 @@ def test_notebooks_show_no_table_of_many_classes():
     y = np.repeat(np.arange(21), 2)
     html = evaluate_prequential(NearestClassMean(), y[:, np.newaxis], y)._repr_html_()
     assert cells(html) == []
+
+
+def test_labels_are_text_and_no_markup():
+    label = "<td onclick='run()'>a & b</td>"
+    y = np.array([label, "other"] * 20)
+    X = np.where(y == label, 1.0, -1.0)[:, np.newaxis]
+    result = evaluate_prequential(NearestClassMean(), X, y, batch_size=4)
+
+    _, *rows = cells(result._repr_html_())
+
+    assert sorted(row[0] for row in rows) == [label, "other"]
