@@ -47,7 +47,7 @@ class MomentClassifier(ClassIncrementalClassifier):
 
     def _learn_task(self, state, X, positions, arrived, weights, observe):
         """Return the state with the model after a task, and with its solution."""
-        samples = as_array(place_samples(self.device, X, state).double())
+        samples = as_array(place_samples(self.device, X, state.projection, state.scaling).double())
         model = state.model
         if model is None:
             check_least(largest_magnitude(samples))
