@@ -14,7 +14,7 @@ from ..core.messages import level_of_user
 from ..core.model import Model
 from .bands import Bands
 from .settings import Conditions, check_unchanged, plain_values
-from .state import State, model_of
+from .state import State
 
 __all__ = [
     "Banded",
@@ -185,7 +185,7 @@ def warn_of_forgetting(state: State, remaining: State | None) -> None:
         return
     labels = np.setdiff1d(state.arrived, remaining.arrived)
     numbers = np.flatnonzero(np.isin(state.arrived, labels)).tolist()
-    if remove_neurons(trained_of(model_of(state)), numbers).leaves_trace:
+    if remove_neurons(trained_of(state.model), numbers).leaves_trace:
         _warn(
             f"Trained neurons keep a trace of the classes {labels.tolist()}: the bands of their "
             "tasks and of later tasks were fitted beside them. Only a new fit removes it. "

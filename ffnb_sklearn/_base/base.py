@@ -286,7 +286,11 @@ class ClassIncrementalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEsti
 
     def _present_state(self) -> State:
         """Return the learned state with the present parameters of predictions."""
-        return self._learned_state()
+        return self._with_present_parameters(self._learned_state())
+
+    def _with_present_parameters(self, state: State) -> State:
+        """Return a state with the present parameters of predictions; the state if it has none."""
+        return state
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether anything has been learned."""

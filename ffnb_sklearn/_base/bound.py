@@ -9,7 +9,7 @@ from ..core.bands import bound as core_bound
 from ..core.bands.trained import trained_of
 from .base import ClassIncrementalClassifier
 from .learning import place_task
-from .state import State, model_of
+from .state import State
 from .validation import check_inputs
 
 __all__ = ["descent_bound", "forgetting_bound"]
@@ -17,7 +17,7 @@ __all__ = ["descent_bound", "forgetting_bound"]
 
 def forgetting_bound(state: State, X: torch.Tensor) -> core_bound.ForgettingBound:
     """Return the bound and the drift of the features of samples X of previous tasks, a tensor."""
-    model = model_of(state)
+    model = state.model
     trained = trained_of(model)
     is_normalised = any(band.batch_norm is not None for band in trained.layers.bands)
     if len(trained.null_space_dims) < 2 or not trained.n_newest or is_normalised:
@@ -57,4 +57,4 @@ def descent_bound(
     positions, _ = label_positions(y, state.arrived)
     task = place_task(classifier.device, state, X, positions, np.ones(len(X)))
     previous = classifier._samples(state, X_previous, "X_previous")
-    return core_bound.descent_bound(model_of(state), task, previous.double())
+    return core_bound.descent_bound(state.model, task, previous.double())

@@ -17,7 +17,7 @@ from ..core.heads import Head
 from ..core.heads.modules import sums_by_class
 from ..core.novelty import RelativeDistances
 from .open_set import ROUNDING, ScoreDistributions
-from .state import State, model_of
+from .state import State
 
 __all__ = ["OpenSetTorchHead", "TorchHead", "open_set_module", "torch_module"]
 
@@ -119,7 +119,7 @@ class _SolvedHead(nn.Module):
 
     def __init__(self, state: State, head: Head, priors: Array) -> None:
         super().__init__()
-        model = model_of(state)
+        model = state.model
         labels = state.arrived[priors > 0.0]
         order = np.argsort(labels)
         self.classes_ = labels[order]

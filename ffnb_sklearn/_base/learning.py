@@ -32,7 +32,7 @@ from .settings import (
     check_unchanged,
     settings_of,
 )
-from .state import State, model_of, moments_by_label
+from .state import State, moments_by_label
 
 __all__ = [
     "learn_task",
@@ -90,7 +90,7 @@ def prepare_model(estimator: Discriminant, state: State) -> tuple[Model, Setting
         estimator._warn_of_idle_parameters()
         seed = next_seed(state.random_state)
         return empty_model(state.n_inputs, settings, seed), settings
-    model = model_of(state)
+    model = state.model
     check_continuation(model.settings, settings)
     check_seed(model.seed, estimator.random_state)
     return model, settings
@@ -130,7 +130,7 @@ def standardise_columns(
         units = ColumnUnits.of(list(spreads.values()))
         return replace(state, scaling=units.scaling(centring=False), scaling_labels=labels)
     if state.model is not None:
-        check_unchanged("scale", model_of(state).settings.scale, estimator.scale)
+        check_unchanged("scale", state.model.settings.scale, estimator.scale)
         spreads = _with_earlier_spreads(spreads, state)
         labels = np.union1d(labels, state.arrived)
     units = ColumnUnits.of(list(spreads.values()))
@@ -207,7 +207,7 @@ def warn_of_new_columns(estimator: Discriminant, state: State, model: Model) -> 
     """
     if estimator.scale or state.projection is not None:
         return
-    if state.model is not None and _degrees_of_freedom(model_of(state)) >= ENOUGH_FOR_UNITS:
+    if state.model is not None and _degrees_of_freedom(state.model) >= ENOUGH_FOR_UNITS:
         return
     spreads = [ColumnSpreads.of_moments(moments, state.n_inputs) for moments in model.moments]
     units = ColumnUnits.of(spreads)

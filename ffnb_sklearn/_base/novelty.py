@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_scalar
 
 from ..core.device import Array
 from ..core.likeness import likeness_threshold
-from .state import State, model_of
+from .state import State
 
 __all__ = ["novelty_threshold"]
 
@@ -22,7 +22,7 @@ def novelty_threshold(state: State, priors: Array, rate: float) -> float:
     check_scalar(rate, "rate", Real, min_val=0.0, max_val=1.0, include_boundaries="neither")
     if isnan(rate):
         raise ValueError("rate must be a number in (0, 1); got nan.")
-    stored = model_of(state).left_out
+    stored = state.model.left_out
     numbers = np.flatnonzero(priors[: len(stored)])
     left_out = [stored[number] for number in numbers]
     threshold = likeness_threshold(left_out, priors[numbers], rate)

@@ -24,7 +24,7 @@ from .base import ClassIncrementalClassifier
 from .learning import place_task
 from .priors import Priors, check_priors
 from .settings import Discriminant, check_mergeable
-from .state import State, model_of, moments_by_label
+from .state import State, moments_by_label
 from .validation import check_samples
 
 __all__ = ["check_and_merge", "decay", "forget", "forget_samples", "merge_states", "rename"]
@@ -40,7 +40,7 @@ def forget(state: State, classes: UserArray) -> State | None:
     if len(numbers) == len(state.arrived):
         return None
     _warn_of_trace(state, labels)
-    model = model_of(state)
+    model = state.model
     if is_in_left_out(model, numbers):
         warnings.warn(
             f"The novelty scores of other classes keep a trace of the classes {labels.tolist()}, "
@@ -76,7 +76,7 @@ def forget_samples(
     numbers, _ = label_positions(labels, state.arrived)
     task = place_task(estimator.device, state, X, codes, weights)
     try:
-        model, gone, rounded = subtract_samples(model_of(state), task, numbers.tolist())
+        model, gone, rounded = subtract_samples(state.model, task, numbers.tolist())
     except ValueError as error:
         raise ValueError(
             f"the samples cannot be subtracted from the moments of their classes: {error}. Pass "
@@ -91,7 +91,7 @@ def forget_samples(
             "again."
         )
     _warn_of_trace(state, labels)
-    if model_of(state).left_out:
+    if state.model.left_out:
         warnings.warn(
             f"forget_samples deletes the novelty scores of the classes {labels.tolist()}, and the "
             "scores of other classes may keep a trace of the samples. Until these classes learn "
@@ -134,7 +134,7 @@ def decay(state: State, factor: float, classes: UserArray) -> State:
     labels = state.classes
     if classes is not None:
         labels = _learned_labels(state, classes)
-    model = model_of(state)
+    model = state.model
     decaying = []
     for number in _numbers_of_classes(state, labels):
         weight = model.moments[number].weight
@@ -149,7 +149,7 @@ def rename(
     """Return the state with new labels; classes whose new labels are equal are joined."""
     names = _new_names(state, mapping)
     renamed = state.renamed(names)
-    model = model_of(state)
+    model = state.model
     if len(renamed.arrived) < len(state.arrived) and model.trained is not None:
         raise ValueError(
             "mapping must give each class a label of its own, because neurons are trained for "
@@ -230,9 +230,7 @@ def merge_states(
     state = mine.merged(theirs)
     check_priors(estimator.priors, state.arrived)
     positions, _ = label_positions(theirs.arrived, state.arrived)
-    model = estimator._merge_models(
-        model_of(mine), model_of(theirs), positions.tolist(), device=device
-    )
+    model = estimator._merge_models(mine.model, theirs.model, positions.tolist(), device=device)
     return replace(state, model=model)
 
 

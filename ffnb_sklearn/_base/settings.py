@@ -16,7 +16,7 @@ from ..core.bands.tuning.descent import EpochObserver
 from ..core.model import Model, Task
 from ..core.settings import Settings
 from .priors import Priors
-from .state import State, model_of
+from .state import State
 
 __all__ = [
     "Conditions",
@@ -124,7 +124,7 @@ def present_state(estimator: Discriminant, state: State) -> State:
     if they differ. While each parameter is the same object as in the last call, the copy is that of
     the last call, which may hold a solved classifier.
     """
-    model = model_of(state)
+    model: Model = state.model
     parameters = _solution_parameters(estimator)
 
     def changed_model() -> Model | None:
@@ -243,8 +243,8 @@ def check_mergeable(
     `conditions_of` returns by name all further values of a model that have to be equal.
     """
     check_labels(theirs.arrived, mine.arrived, "other.classes_")
-    conditions = _merge_conditions(mine) | conditions_of(model_of(mine))
-    other_conditions = _merge_conditions(theirs) | conditions_of(model_of(theirs))
+    conditions = _merge_conditions(mine) | conditions_of(mine.model)
+    other_conditions = _merge_conditions(theirs) | conditions_of(theirs.model)
     different = []
     for name, value in conditions.items():
         if not np.array_equal(value, other_conditions[name]):
@@ -268,7 +268,7 @@ def check_mergeable(
 
 def _merge_conditions(state: State) -> Conditions:
     """Return by name all values that have to be equal in a merge."""
-    model = model_of(state)
+    model = state.model
     conditions: Conditions = {
         "n_features_in_": state.n_features_in,
         "feature_names_in_": state.feature_names_in,

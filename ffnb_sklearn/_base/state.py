@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +13,10 @@ from .._inputs.labels import Label, Labels
 from .._inputs.sparse import RandomProjection
 from ..core.device import Array
 from ..core.likeness import LeftOutLikeness
-from ..core.model import Model
 from ..core.moments import ClassMoments
 from .open_set import ScoreDistributions
 
-__all__ = ["State", "model_of", "moments_by_label"]
+__all__ = ["State", "moments_by_label"]
 
 
 def _no_labels() -> Labels:
@@ -40,9 +40,9 @@ class State:
     scaling_labels : ndarray or None
         Labels of the samples that decided the standardisation: empty if they decided that the
         columns stay as they are, None before a decision.
-    model : object
-        Model that scores samples by class, in order of arrival; its class belongs to that of the
-        classifier (`model_of`). None before the first task.
+    model : Any
+        Model that scores samples by class, in order of arrival, of the class that belongs to the
+        classifier: `Model` if it solves a discriminant. None before the first task.
     classes : ndarray of shape (n_classes,)
         Labels seen or declared, sorted.
     task_classes : tuple of ndarray
@@ -56,7 +56,7 @@ class State:
     projection: RandomProjection | None = None
     scaling: ColumnScaling | None = None
     scaling_labels: Labels | None = None
-    model: object = None
+    model: Any = None
     classes: Labels = field(default_factory=_no_labels)
     task_classes: tuple[Labels, ...] = ()
     random_state: int | None = None
@@ -83,7 +83,7 @@ class State:
     @cached_property
     def class_weights(self) -> Array:
         """Total sample weight of each class seen, in order of arrival."""
-        weights = [moments.weight for moments in model_of(self).moments]
+        weights = [moments.weight for moments in self.model.moments]
         return np.array(weights, dtype=np.float64)
 
     @property
@@ -94,7 +94,8 @@ class State:
     @cached_property
     def n_samples(self) -> float:
         """Number of samples learned."""
-        return sum(moments.n_samples for moments in model_of(self).moments)
+        numbers = [moments.n_samples for moments in self.model.moments]
+        return float(sum(numbers))
 
     @cached_property
     def score_distributions(self) -> ScoreDistributions:
@@ -107,7 +108,7 @@ class State:
         A class without left-out samples has none.
         """
         # Classes that only `partial_fit_shards` has seen may be missing at the end of `left_out`.
-        left_out = model_of(self).left_out
+        left_out = self.model.left_out
         stored = dict(zip(self.arrived.tolist(), left_out, strict=False))
         return [stored.get(label, LeftOutLikeness()) for label in self.classes.tolist()]
 
@@ -205,16 +206,9 @@ class State:
         )
 
 
-def model_of(state: State) -> Model:
-    """Return the model of the state of a classifier that solves a discriminant, after a task."""
-    if not isinstance(state.model, Model):
-        raise TypeError(f"the state must have a model; got {type(state.model).__name__}")
-    return state.model
-
-
 def moments_by_label(state: State) -> dict[Label, ClassMoments]:
     """Return the moments of the classes seen, by label in order of arrival."""
-    return dict(zip(state.arrived.tolist(), model_of(state).moments, strict=True))
+    return dict(zip(state.arrived.tolist(), state.model.moments, strict=True))
 
 
 def _new_labels(labels: Labels, names: Mapping[Label, Label]) -> Labels:

@@ -19,7 +19,7 @@ from ..core.transfer import (
     with_covariance,
 )
 from .settings import Discriminant
-from .state import State, model_of, moments_by_label
+from .state import State, moments_by_label
 
 __all__ = ["TransferQuality", "check_dense", "draw_samples", "expected_accuracy", "transfer"]
 
@@ -76,7 +76,7 @@ def transfer(
     """
     check_dense(state)
     affine_map = fit_affine_map(X_old, X_new)
-    rng = np.random.default_rng([model_of(state).seed, 3])
+    rng = np.random.default_rng([state.model.seed, 3])
     n_columns = X_new.shape[1]
     n_rows = max(_FEWEST_ROWS, n_columns + 1)
     white_rows = draw_white_rows(n_rows, n_columns, rng)
@@ -112,7 +112,7 @@ def _with_numbers_of_samples(state: State, others: Mapping[Label, ClassMoments])
     moments = []
     for label, each in moments_by_label(state).items():
         moments.append(replace(each, weight_norm=others[label].weight_norm))
-    model = replace(model_of(state), moments=tuple(moments), chosen_from=(), earlier=None)
+    model = replace(state.model, moments=tuple(moments), chosen_from=(), earlier=None)
     return replace(state, model=model)
 
 

@@ -20,7 +20,6 @@ from .._base.base import ProbabilisticClassifier, first_of_highest, learned_attr
 from .._base.learning import learn_task
 from .._base.priors import allow_for_unforeseen, class_priors, estimate_shares
 from .._base.settings import present_state
-from .._base.state import model_of
 from .._base.transfer import (
     TransferQuality,
     check_dense,
@@ -160,7 +159,7 @@ class BaseDiscriminantClassifier(
         if isinstance(samples, WideSamples):
             return samples.matrix
         samples = samples.double()
-        features = prediction.classifier_features(model_of(state), samples)
+        features = prediction.classifier_features(state.model, samples)
         if features is samples:
             # Without neurons the features are the samples, which belong to the caller.
             features = features.clone()
@@ -189,7 +188,7 @@ class BaseDiscriminantClassifier(
             If the names do not fit the columns learned.
         """
         state = self._learned_state()
-        model = model_of(state)
+        model = state.model
         names = _check_feature_names_in(self, input_features).tolist()
         if state.n_inputs != len(names):
             names = _numbered("projection", state.n_inputs)
@@ -216,9 +215,9 @@ class BaseDiscriminantClassifier(
             If a covariance cannot be factored.
         """
         device = resolve_device(self.device)
-        prediction.solve_once(model_of(self._present_state()), device)
+        prediction.solve_once(self._present_state().model, device)
         state = self._learned_state()
-        model = model_of(state)
+        model = state.model
         if model.settings.novelty:
             prediction.relative_distances(model, device)
             state.prepare()
@@ -268,7 +267,7 @@ class BaseDiscriminantClassifier(
         """
         state = self._learned_state()
         samples = self._samples(state, X)
-        likeness = as_array(prediction.likeness(model_of(state), samples))
+        likeness = as_array(prediction.likeness(state.model, samples))
         return in_library_of(X, likeness)
 
     def novelty_threshold(self, rate: float) -> float:
@@ -488,7 +487,7 @@ class BaseDiscriminantClassifier(
         state = self._learned_state()
         present = present_state(self, state)
         head = self._head(present)
-        relative = prediction.relative_distances(model_of(state), resolve_device(self.device))
+        relative = prediction.relative_distances(state.model, resolve_device(self.device))
         priors = self._class_priors(present)
         return export.open_set_module(present, head, priors, relative, rate, dtype)
 
@@ -505,18 +504,16 @@ class BaseDiscriminantClassifier(
         self._learned_state()
         # An estimator whose parameters have become invalid can still be displayed.
         with suppress(ValueError):
-            solution = model_of(self._present_state()).solution
+            solution = self._present_state().model.solution
             if solution is not None:
                 return solution.choice
         raise AttributeError("shrinkage_ and epsilon_ exist after a prediction.")
 
     _learn_task = learn_task
 
-    n_parameters_ = learned_attribute(lambda state: model_of(state).n_weights)
+    n_parameters_ = learned_attribute(lambda state: state.model.n_weights)
 
-    def _present_state(self):
-        """Return the learned state with the present parameters of predictions."""
-        return present_state(self, self._learned_state())
+    _with_present_parameters = present_state
 
     def _possible_labels(self, state):
         """Return the labels that predictions may have, in order of arrival."""
@@ -548,11 +545,11 @@ class BaseDiscriminantClassifier(
         state = self._learned_state()
         present = present_state(self, state)
         samples = self._samples(state, X)
-        model = model_of(state)
+        model = state.model
         if present.model is model:
             scores, likeness = prediction.scores_and_likeness(model, samples)
         else:
-            scores = prediction.scores(model_of(present), samples)
+            scores = prediction.scores(present.model, samples)
             likeness = prediction.likeness(model, samples)
         priors = self._class_priors(present)
         scores = self._apply_priors(present, as_array(scores), priors)

@@ -22,7 +22,7 @@ from .._base.band_settings import (
 )
 from .._base.bands import Bands
 from .._base.base import learned_attribute
-from .._base.state import State, model_of
+from .._base.state import State
 from .._inputs.locks import exclusive
 from .._inputs.tasks import class_incremental_tasks
 from ..core.bands.learning import learn_with_bands
@@ -36,7 +36,7 @@ __all__ = ["FFNBClassifier", "PublishedFFNBClassifier"]
 
 
 def _trained(state: State) -> Trained:
-    return trained_of(model_of(state))
+    return trained_of(state.model)
 
 
 class FFNBClassifier(BaseDiscriminantClassifier):

@@ -37,33 +37,33 @@ def _solve_and_keep(model: Model, device: torch.device) -> None:
     # A thread that holds the lock does not exist in a forked process.
     with model.cache.setdefault(("lock", os.getpid()), RLock()):
         if "solution" not in model.cache:
-            with few_threads(model.n_operations * len(model.columns)):
-                model.cache["solution"] = _solve(model, device)
+            model.cache["solution"] = _solve(model, device)
 
 
 def _solve(model: Model, device: torch.device) -> Solution:
     """Solve the classifier, by an earlier choice if the model keeps it."""
-    space = model.space
-    seed = model.seed
-    all_numbers = range(len(model.moments))
-    if not model.chosen_from:
-        return solve(space, model.classifier_moments(all_numbers), device=device, seed=seed)
-    if model.earlier is None:
-        earlier_solution = solve(space, model.moments_of_choice(), device=device, seed=seed)
-    else:
-        earlier_solution = model.earlier.solution
-    changed = _changed_classes(model, model.earlier)
-    solution = update_solution(
-        earlier_solution,
-        space,
-        model.classifier_moments(changed),
-        changed,
-        device=device,
-    )
-    if solution is not None:
-        return solution
-    moments = model.classifier_moments(all_numbers)
-    return solve(space, moments, device=device, choice=earlier_solution.choice)
+    with few_threads(model.n_operations * len(model.columns)):
+        space = model.space
+        seed = model.seed
+        all_numbers = range(len(model.moments))
+        if not model.chosen_from:
+            return solve(space, model.classifier_moments(all_numbers), device=device, seed=seed)
+        if model.earlier is None:
+            earlier_solution = solve(space, model.moments_of_choice(), device=device, seed=seed)
+        else:
+            earlier_solution = model.earlier.solution
+        changed = _changed_classes(model, model.earlier)
+        solution = update_solution(
+            earlier_solution,
+            space,
+            model.classifier_moments(changed),
+            changed,
+            device=device,
+        )
+        if solution is not None:
+            return solution
+        moments = model.classifier_moments(all_numbers)
+        return solve(space, moments, device=device, choice=earlier_solution.choice)
 
 
 def _changed_classes(model: Model, earlier: EarlierSolutions | None) -> list[int]:

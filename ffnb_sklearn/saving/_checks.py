@@ -17,7 +17,7 @@ import torch
 from sklearn.base import BaseEstimator
 
 from .._base.base import ClassIncrementalClassifier
-from .._base.state import State, model_of
+from .._base.state import State
 from .._inputs.labels import check_labels
 from ..backbones import SkeletonGCN, TorchFeatureExtractor
 from ..backbones._network import is_state
@@ -160,7 +160,7 @@ def _check_kind_of_model(classifier: ClassIncrementalClassifier, state: State) -
     is_naive = isinstance(state.model, NaiveNetwork)
     _require(is_naive == isinstance(classifier, NaiveIncrementalClassifier), "model", kind)
     if not is_naive:
-        has_bands = model_of(state).trained is not None
+        has_bands = state.model.trained is not None
         _require(has_bands == isinstance(classifier, FFNBClassifier), "trained", kind)
 
 
@@ -174,7 +174,7 @@ def _check_state(classifier: ClassIncrementalClassifier, state: State, budget: B
     elif isinstance(classifier, MomentClassifier):
         _check_baseline(classifier, state, budget)
     else:
-        _check_model(model_of(state), state.n_inputs, n_classes)
+        _check_model(state.model, state.n_inputs, n_classes)
 
 
 def _check_inputs(state: State, budget: Budget) -> None:
