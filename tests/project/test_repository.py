@@ -227,8 +227,10 @@ def test_licences_agree():
     assert PROJECT["authors"][0]["name"] in licence
 
 
-@pytest.mark.parametrize("name", ["FFNBClassifier", "IncrementalDiscriminantAnalysis"])
-def test_example_of_the_readme(name, capsys):
+@pytest.mark.parametrize(
+    ("name", "tolerance"), [("FFNBClassifier", 0.001), ("IncrementalDiscriminantAnalysis", 0.005)]
+)
+def test_example_of_the_readme(name, tolerance, capsys):
     (code,) = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.M)
     (shown,) = re.findall(r"^```text\n(.*?)^```", README, re.DOTALL | re.M)
     code = code.replace("FFNBClassifier", name)
@@ -239,7 +241,9 @@ def test_example_of_the_readme(name, capsys):
         labels, accuracy = line.rsplit(maxsplit=1)
         shown_labels, shown_accuracy = shown_line.rsplit(maxsplit=1)
         assert labels == shown_labels
-        assert float(accuracy) == pytest.approx(float(shown_accuracy), abs=0.003)
+        # One of the 450 samples is 0.002.
+        difference = float(accuracy) - float(shown_accuracy)
+        assert difference == pytest.approx(0.0, abs=tolerance)
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md"])
