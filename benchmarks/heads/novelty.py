@@ -63,7 +63,7 @@ def _relative_distances(clf, X_new):
     """Return `score_samples` without the part that follows from probabilities."""
     model = clf._state.model
     relative = prediction.relative_distances(model, torch.device("cpu"))
-    rows = prediction.view(model, torch.as_tensor(X_new))
+    rows = prediction.classifier_features(model, torch.as_tensor(X_new))
     return replace(relative, overlap=0.0).likeness(rows).numpy()
 
 
