@@ -163,7 +163,7 @@ def test_sentence_has_the_recorded_figures(page, sentence, values):
     pattern = r"(\d+(?:\.\d+)?)".join(map(re.escape, sentence.split("{}")))
     found = re.search(pattern, text_of(page))
     assert found, sentence
-    # One digit behind the point, rounded either way.
+    # The sentence shows one digit behind the point, which may be rounded either way.
     assert [float(shown) for shown in found.groups()] == pytest.approx(values, abs=0.0501)
 
 

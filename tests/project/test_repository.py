@@ -241,7 +241,7 @@ def test_example_of_the_readme(name, tolerance, capsys):
         labels, accuracy = line.rsplit(maxsplit=1)
         shown_labels, shown_accuracy = shown_line.rsplit(maxsplit=1)
         assert labels == shown_labels
-        # One of the 450 samples is 0.002.
+        # A single sample of the 450 changes the accuracy by 0.002.
         difference = float(accuracy) - float(shown_accuracy)
         assert difference == pytest.approx(0.0, abs=tolerance)
 

@@ -48,8 +48,8 @@ def choose(
 
     The result does not depend on the order of the classes and their partition into tasks.
     `gaussians` has the features that the classifier sees. `keeps_own` and `fixed_ridge` are those
-    of the head. The temperature is that of Gaussian densities, or 1, if `SolvedMeans` has yet
-    to find it.
+    of the head. Gaussian densities bring their temperature; that of the discriminant is 1 until
+    `SolvedMeans.temperature` finds it.
     """
     shrinkage = settings.shrinkage
     epsilon = settings.epsilon
