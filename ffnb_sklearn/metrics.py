@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
-from ._base.transfer import TransferQuality
+from ._base.new_features import TransferQuality
 from ._inputs.arrays import as_numpy
 from ._inputs.labels import check_labels, check_unknown_label
 from .core.bands.bound import ForgettingBound, LayerBound

@@ -46,7 +46,7 @@ from ffnb_sklearn import (
     make_continual_pipeline,
     save,
 )
-from ffnb_sklearn._base.open_set import ScoreDistributions
+from ffnb_sklearn._base.typicality import ScoreDistributions
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.exceptions import ConcurrentLearningError
 from ffnb_sklearn.metrics import false_alarm_rate, unknown_recall

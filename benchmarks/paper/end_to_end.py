@@ -24,7 +24,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from benchmarks.lib.data import Split, default_folder
 from benchmarks.paper.data_sets import FEATURES, FPHA, FPHA_BY_CLASS, SBU, read_skeletons
 from ffnb_sklearn import evaluate_stream
-from ffnb_sklearn._base.band_settings import descent_of
+from ffnb_sklearn._base.band_parameters import descent_of
 from ffnb_sklearn.backbones import SkeletonGCN
 from ffnb_sklearn.core.bands.tuning.descent import MomentumSteps, multi_class_hinge
 from ffnb_sklearn.core.bands.tuning.naive import (

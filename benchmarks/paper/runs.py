@@ -28,7 +28,7 @@ from ffnb_sklearn import (
     class_incremental_tasks,
     evaluate_stream,
 )
-from ffnb_sklearn._base.bound import descent_bound
+from ffnb_sklearn._base.forgetting_bound import descent_bound
 from ffnb_sklearn.baselines import NaiveIncrementalClassifier
 from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
 

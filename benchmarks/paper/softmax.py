@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from ffnb_sklearn._base.band_settings import bands_of, descent_of
+from ffnb_sklearn._base.band_parameters import bands_of, descent_of
 from ffnb_sklearn.core.bands.bound import open_axes
 from ffnb_sklearn.core.bands.layers import Layers
 from ffnb_sklearn.core.bands.tuning.descent import MomentumSteps

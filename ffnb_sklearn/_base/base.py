@@ -17,7 +17,7 @@ from .._inputs.arrays import Matrix, UserArray, in_library_of
 from .._inputs.labels import Labels, label_positions
 from .._inputs.locks import exclusive
 from .._inputs.seeds import advance_of
-from .._inputs.sparse import Rows, place_samples
+from .._inputs.sparse_samples import Rows, place_samples
 from ..core.bands.tuning.descent import EpochObserver
 from ..core.device import Array, without_modes
 from ..core.model import Samples

@@ -10,14 +10,14 @@ from scipy.special import stdtr
 from torch import nn
 
 from .._inputs.columns import ColumnScaling
-from .._inputs.sparse import N_COLUMNS
+from .._inputs.sparse_samples import N_COLUMNS
 from ..core.device import Array, place_arrays
 from ..core.features import FeatureMap
 from ..core.heads import Head
 from ..core.heads.modules import sums_by_class
 from ..core.novelty import RelativeDistances
-from .open_set import ROUNDING, ScoreDistributions
 from .state import State
+from .typicality import ROUNDING, ScoreDistributions
 
 __all__ = ["OpenSetTorchHead", "TorchHead", "open_set_module", "torch_module"]
 

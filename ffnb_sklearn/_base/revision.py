@@ -12,19 +12,19 @@ from sklearn.utils.validation import check_scalar
 
 from .._inputs.arrays import UserArray
 from .._inputs.labels import Label, Labels, check_labels, label_positions
-from ..core.messages import level_of_user
-from ..core.revision import (
+from ..core.merge_and_forget import (
     decay_classes,
     forget_classes,
     is_in_left_out,
     join_classes,
     subtract_samples,
 )
+from ..core.messages import level_of_user
 from .base import ClassIncrementalClassifier
-from .learning import place_task
+from .parameters import Discriminant, check_mergeable
 from .priors import Priors, check_priors
-from .settings import Discriminant, check_mergeable
 from .state import State, moments_by_label
+from .task_learning import place_task
 from .validation import check_samples
 
 __all__ = ["check_and_merge", "decay", "forget", "forget_samples", "merge_states", "rename"]

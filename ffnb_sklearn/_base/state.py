@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from .._inputs.columns import ColumnScaling
 from .._inputs.labels import Label, Labels
-from .._inputs.sparse import RandomProjection
+from .._inputs.sparse_samples import RandomProjection
 from ..core.device import Array
 from ..core.likeness import LeftOutLikeness
 from ..core.moments import ClassMoments
-from .open_set import ScoreDistributions
+from .typicality import ScoreDistributions
 
 __all__ = ["State", "moments_by_label"]
 

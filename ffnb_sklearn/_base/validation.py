@@ -16,7 +16,7 @@ from sklearn.utils.validation import (
 from .._inputs.arrays import Matrix, UserArray, as_numpy
 from .._inputs.labels import Labels, check_labels, check_targets
 from .._inputs.seeds import integer_state
-from .._inputs.sparse import projection_for
+from .._inputs.sparse_samples import projection_for
 from ..core.device import Array
 from .state import State
 

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._base.base import ClassIncrementalClassifier, learned_attribute
-from .._base.settings import derived_once
+from .._base.parameters import derived_once
 from .._base.validation import largest_magnitude
-from .._inputs.sparse import place_samples
+from .._inputs.sparse_samples import place_samples
 from ..core.device import as_array
 from ..core.moments import check_least
 from ._moments import ClassMeans

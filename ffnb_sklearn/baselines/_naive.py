@@ -7,11 +7,11 @@ from typing import ClassVar, Self
 import numpy.typing as npt
 from sklearn.utils._param_validation import Interval
 
-from .._base.band_settings import descent_of
+from .._base.band_parameters import descent_of
 from .._base.bands import Bands
 from .._base.base import ProbabilisticClassifier, learned_attribute
-from .._base.learning import place_task
-from .._base.settings import check_seed, check_unchanged
+from .._base.parameters import check_seed, check_unchanged
+from .._base.task_learning import place_task
 from .._inputs.seeds import next_seed
 from .._inputs.tasks import class_incremental_tasks
 from ..core.bands.tuning.naive import empty_network, grow, train_newest

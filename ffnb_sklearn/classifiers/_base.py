@@ -15,22 +15,23 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_array, check_scalar
 from torch import nn
 
-from .._base import export, novelty, revision
+from .._base import export, revision
 from .._base.base import ProbabilisticClassifier, first_of_highest, learned_attribute
-from .._base.learning import learn_task
-from .._base.priors import allow_for_unforeseen, class_priors, estimate_shares
-from .._base.settings import present_state
-from .._base.transfer import (
+from .._base.new_features import (
     TransferQuality,
     check_dense,
     draw_samples,
     expected_accuracy,
     transfer,
 )
+from .._base.novelty_threshold import novelty_threshold
+from .._base.parameters import present_state
+from .._base.priors import allow_for_unforeseen, class_priors, estimate_shares
+from .._base.task_learning import learn_task
 from .._inputs.arrays import as_numpy, in_library_of
 from .._inputs.labels import check_labels
 from .._inputs.locks import exclusive
-from .._inputs.sparse import WideSamples
+from .._inputs.sparse_samples import WideSamples
 from ..core import prediction
 from ..core.device import as_array, resolve_device
 from ..core.heads import HEADS
@@ -304,7 +305,7 @@ class BaseDiscriminantClassifier(
         (True, True)
         """
         state = self._learned_state()
-        return novelty.novelty_threshold(state, self._class_priors(state), rate)
+        return novelty_threshold(state, self._class_priors(state), rate)
 
     def estimate_priors(self, X: object) -> dict[Any, float]:
         """Estimate the shares of the classes among unlabelled samples.

@@ -10,7 +10,7 @@ from .._base import revision
 from .._inputs.locks import exclusive
 from ..core.device import resolve_device
 from ..core.learning import learn
-from ..core.revision import merge_models
+from ..core.merge_and_forget import merge_models
 from ._base import BaseDiscriminantClassifier, without_class_weight
 
 __all__ = ["IncrementalDiscriminantAnalysis"]

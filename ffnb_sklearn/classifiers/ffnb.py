@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from .._base import bound, revision
-from .._base.band_settings import (
+from .._base import revision
+from .._base.band_parameters import (
     band_settings_of,
     bands_of,
     check_band_continuation,
@@ -22,6 +22,7 @@ from .._base.band_settings import (
 )
 from .._base.bands import Bands
 from .._base.base import learned_attribute
+from .._base.forgetting_bound import forgetting_bound
 from .._base.state import State
 from .._inputs.locks import exclusive
 from .._inputs.tasks import class_incremental_tasks
@@ -453,7 +454,7 @@ class FFNBClassifier(BaseDiscriminantClassifier):
         """
         state = self._learned_state()
         samples = self._samples(state, X_previous, "X_previous")
-        return bound.forgetting_bound(state, samples.double())
+        return forgetting_bound(state, samples.double())
 
     null_space_dims_ = learned_attribute(lambda state: list(_trained(state).null_space_dims))
     loss_curve_ = learned_attribute(lambda state: list(_trained(state).loss_curve))

@@ -74,8 +74,8 @@ def _changed_classes(model: Model, earlier: EarlierSolutions | None) -> list[int
     if earlier is None:
         is_changed = [former is not None for former in model.chosen_from]
     else:
-        pairs = zip(earlier.moments, model.moments, strict=True)
-        is_changed = [moments is not present for moments, present in pairs]
+        before_and_now = zip(earlier.moments, model.moments, strict=True)
+        is_changed = [former is not present for former, present in before_and_now]
     return [number for number, changed in enumerate(is_changed) if changed]
 
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._base.learning import spreads_of_task
 from .._base.revision import merge_states
 from .._base.state import State
+from .._base.task_learning import spreads_of_task
 from .._base.validation import check_samples
 from .._inputs.columns import ColumnSpreads, merged_by_label
 from ..core.device import resolve_device

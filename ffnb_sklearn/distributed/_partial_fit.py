@@ -4,20 +4,20 @@ from dataclasses import replace
 
 from numpy.typing import ArrayLike
 
-from .._base.learning import (
+from .._base.priors import check_priors
+from .._base.task_learning import (
     may_standardise,
     prepare_model,
     standardise_columns,
     warn_of_new_columns,
 )
-from .._base.priors import check_priors
 from .._inputs.labels import check_labels, label_positions
 from .._inputs.locks import exclusive
 from ..classifiers import IncrementalDiscriminantAnalysis
 from ..core.device import resolve_device
+from ..core.merge_and_forget import merge_models
 from ..core.model import Model
 from ..core.moments import most_axes
-from ..core.revision import merge_models
 from ._jobs import DescribeShards, LearnShards
 from ._map_reduce import map_reduce
 from ._shards import import_dask, list_of_shards

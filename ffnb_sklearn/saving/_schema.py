@@ -21,7 +21,7 @@ from torch import nn
 from .._base.bands import Bands
 from .._base.state import State
 from .._inputs.columns import ColumnScaling
-from .._inputs.sparse import RandomProjection
+from .._inputs.sparse_samples import RandomProjection
 from ..backbones import (
     ConvNet,
     FlipCrop,
@@ -46,9 +46,9 @@ from ..baselines._moments import ClassMeans, PooledScatter
 from ..baselines._ranpac import RandomNeurons
 from ..classifiers import FFNBClassifier, IncrementalDiscriminantAnalysis
 from ..classifiers.ffnb import PublishedFFNBClassifier
+from ..core.bands.band_settings import BandSettings, Descent
 from ..core.bands.batch_norm import BatchNorm
 from ..core.bands.layers import Band, Layers
-from ..core.bands.settings import BandSettings, Descent
 from ..core.bands.trained import BandMoments, Trained
 from ..core.bands.tuning.naive import NaiveNetwork, Outputs
 from ..core.features import FixedFeatures

@@ -21,7 +21,7 @@ from ffnb_sklearn import (
     make_continual_pipeline,
 )
 from ffnb_sklearn._base.export import _Shares
-from ffnb_sklearn._base.open_set import ScoreDistributions
+from ffnb_sklearn._base.typicality import ScoreDistributions
 from ffnb_sklearn.core.heads import HEADS
 from ffnb_sklearn.core.likeness import LeftOutLikeness
 

@@ -71,7 +71,7 @@ def test_forgetting_what_is_not_known(estimator, monkeypatch):
     ]:
         with unchanged(model), pytest.raises(ValueError, match=message):
             model.forget(classes)
-    monkeypatch.setattr("ffnb_sklearn.core.revision.replace", failing)
+    monkeypatch.setattr("ffnb_sklearn.core.merge_and_forget.replace", failing)
     with unchanged(model), pytest.raises(RuntimeError, match="told to fail"):
         model.forget([0])
 
@@ -226,7 +226,7 @@ def test_merging_other_feature_names(estimator):
 @both
 def test_a_merge_that_fails_inside_changes_nothing(estimator, monkeypatch):
     model, other = (learned(estimator(scale=False), some) for some in ([0, 1], [2]))
-    monkeypatch.setattr("ffnb_sklearn.core.revision.merge_classes", failing)
+    monkeypatch.setattr("ffnb_sklearn.core.merge_and_forget.merge_classes", failing)
     with unchanged(model), pytest.raises(RuntimeError, match="told to fail"):
         model.merge(other)
 

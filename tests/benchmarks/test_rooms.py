@@ -25,7 +25,7 @@ INSIDE = {
     "benchmarks/heads/novelty.py": "ffnb_sklearn.core.prediction",
     "benchmarks/paper/softmax.py": "ffnb_sklearn.",
     "benchmarks/paper/end_to_end.py": "ffnb_sklearn.",
-    "benchmarks/paper/runs.py": "ffnb_sklearn._base.bound.descent_bound",
+    "benchmarks/paper/runs.py": "ffnb_sklearn._base.forgetting_bound.descent_bound",
 }
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 
 from ffnb_sklearn.core import learning
+from ffnb_sklearn.core.bands.band_settings import BandSettings, Descent
 from ffnb_sklearn.core.bands.learning import learn_with_bands
 from ffnb_sklearn.core.bands.old_classes import layer_past
 from ffnb_sklearn.core.bands.past import Past
-from ffnb_sklearn.core.bands.settings import BandSettings, Descent
 from ffnb_sklearn.core.linalg import SUM_ROUNDING
 from ffnb_sklearn.core.model import Settings, Task, empty_model
 from ffnb_sklearn.core.moments import Scatter

@@ -146,7 +146,7 @@ def test_a_failure_at_the_end_changes_nothing(monkeypatch, error):
         raise error
 
     model = estimator().partial_fit(X[CODES < 2], CODES[CODES < 2])
-    monkeypatch.setattr("ffnb_sklearn.core.revision.merge_classes", failing)
+    monkeypatch.setattr("ffnb_sklearn.core.merge_and_forget.merge_classes", failing)
     with unchanged(model, X), pytest.raises(error):
         partial_fit_shards(model, shards(X, CODES))
 

@@ -16,7 +16,7 @@ from ffnb_sklearn import (
     partial_fit_shards,
     save,
 )
-from ffnb_sklearn._base.learning import samples_of_moments
+from ffnb_sklearn._base.task_learning import samples_of_moments
 from ffnb_sklearn._inputs.columns import ColumnSpreads, ColumnUnits, spreads_by_label
 from ffnb_sklearn.exceptions import ColumnUnitsWarning
 

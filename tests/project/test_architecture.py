@@ -30,7 +30,7 @@ FLOORS = [
     ["prediction"],
     ["left_out"],
     ["learning"],
-    ["revision"],
+    ["merge_and_forget"],
     ["bands"],
 ]
 

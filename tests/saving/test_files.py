@@ -39,7 +39,7 @@ from ffnb_sklearn import (
     save,
 )
 from ffnb_sklearn.backbones import ConvNet, FlipCrop, Jitter, MirrorShift
-from ffnb_sklearn.core.bands.settings import Descent
+from ffnb_sklearn.core.bands.band_settings import Descent
 from ffnb_sklearn.exceptions import ModelFileError
 from ffnb_sklearn.saving import _files
 from ffnb_sklearn.saving._container import write_container

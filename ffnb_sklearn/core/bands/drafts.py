@@ -11,6 +11,7 @@ import torch
 from ..device import as_array, as_tensor
 from ..messages import level_of_user
 from ..model import Model, Task
+from .band_settings import BandSettings
 from .batch_norm import BatchNorm
 from .codes import band_codes
 from .layers import Band
@@ -18,7 +19,6 @@ from .null_space import EmptyNullSpaceWarning, NullSpace, null_space
 from .old_classes import append_band, constant_inputs, layer_past
 from .past import PrincipalAxes
 from .rows import FittedRows, random_rows, regression_rows
-from .settings import BandSettings
 from .trained import trained_of
 
 

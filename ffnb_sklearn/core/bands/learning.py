@@ -7,11 +7,11 @@ from ..device import few_threads
 from ..learning import n_operations_to_learn, with_choice_and_likeness
 from ..model import Model, Task
 from ..settings import Settings
+from .band_settings import BandSettings
 from .complete_moments import add_task_to_bands, features_with_outputs
 from .drafts import append_drafts, draft_bands
 from .layers import Layers
 from .old_classes import store_inputs_past
-from .settings import BandSettings
 from .trained import Trained, trained_of
 from .tuning.descent import EpochObserver
 from .tuning.finetune import finetune

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from ..device import plain_torch
+from ..merge_and_forget import merge_left_out, merge_moments
 from ..model import Model
-from ..revision import merge_left_out, merge_moments
 from .complete_moments import replace_complete_moments
 from .old_classes import append_band
 from .trained import trained_of

@@ -11,9 +11,9 @@ from ..device import Array
 from ..features import Index
 from ..model import Model
 from ..moments import ClassMoments, none_if_zero
+from .band_settings import BandSettings
 from .layers import Layers
 from .past import LayerMoments, Past
-from .settings import BandSettings
 
 __all__ = [
     "BandMoments",

@@ -196,16 +196,16 @@ def fit_pairwise(
     means = gaussians.means
     if shrinkage == 0.0:
         base = DiagonalPlusGram(gaussians.penalties, gaussians.rows[:0], name="the ridge")
-        scale = _separate_ridges(gaussians, epsilon)
+        ridges = _separate_ridges(gaussians, epsilon)
     else:
         base = gaussians.shared_covariance(shrinkage, epsilon, times=2.0)
-        scale = means.new_ones((len(means), len(means)))
+        ridges = means.new_ones((len(means), len(means)))
     rows = _own_rows(gaussians, shrinkage)
     _, width, n_features = rows.shape
     if 2 * width < n_features:
-        planes = _planes_by_rows(rows, means, base, scale)
+        planes = _planes_by_rows(rows, means, base, ridges)
     else:
-        planes = _planes_by_columns(rows, means, base, scale)
+        planes = _planes_by_columns(rows, means, base, ridges)
     t, r = np.tril_indices(len(means), -1)
     offsets = -torch.linalg.vecdot(planes, means[t] + means[r])
     if half_bias:
@@ -231,18 +231,18 @@ def _own_rows(gaussians: ClassGaussians, shrinkage: float) -> torch.Tensor:
 
 
 def _planes_by_columns(
-    rows: torch.Tensor, means: torch.Tensor, base: DiagonalPlusGram, scale: torch.Tensor
+    rows: torch.Tensor, means: torch.Tensor, base: DiagonalPlusGram, ridges: torch.Tensor
 ) -> torch.Tensor:
     r"""Solve a system of d columns for each pair, :math:`s B + U_t^\top U_t + U_r^\top U_r`.
 
-    `rows` holds the U of all classes, of shape (C, w, d), `base` is B, and `scale` is s, of shape
-    (C, C).
+    `rows` holds the U of all classes, of shape (C, w, d), `base` is B, and `ridges` is s, of
+    shape (C, C).
     """
     shared = base.matrix()
     covariances = rows.mT @ rows
     planes = [means[:0]]
     for t in range(1, len(rows)):
-        system = scale[t, :t, None, None] * shared
+        system = ridges[t, :t, None, None] * shared
         system += covariances[:t]
         system += covariances[t]
         factor = cholesky(system, name=f"the covariance of class {t} against another")
@@ -253,7 +253,7 @@ def _planes_by_columns(
 
 
 def _planes_by_rows(
-    rows: torch.Tensor, means: torch.Tensor, base: DiagonalPlusGram, scale: torch.Tensor
+    rows: torch.Tensor, means: torch.Tensor, base: DiagonalPlusGram, ridges: torch.Tensor
 ) -> torch.Tensor:
     r"""Solve a system of 2 w rows for each pair, by the Woodbury identity.
 
@@ -277,7 +277,7 @@ def _planes_by_rows(
         upper = torch.cat([grams[t].expand_as(cross), cross.mT], dim=2)
         lower = torch.cat([cross, grams[:t]], dim=2)
         system = torch.cat([upper, lower], dim=1)
-        system.diagonal(dim1=1, dim2=2).add_(scale[t, :t, None])
+        system.diagonal(dim1=1, dim2=2).add_(ridges[t, :t, None])
         factor = cholesky(system, name=f"the covariance of class {t} against another")
         products_of_t = at_means[t, :, t] - at_means[t, :, :t].T
         products_of_r = at_means[:t, :, t] - at_own_mean[:t]
@@ -288,7 +288,7 @@ def _planes_by_rows(
         block = solved_means[t] - solved_means[:t]
         block -= coefficients_of_t @ solve_rows[t]
         block -= (coefficients_of_r @ solve_rows[:t])[:, 0]
-        block /= scale[t, :t, None]
+        block /= ridges[t, :t, None]
         planes.append(block)
     return torch.cat(planes)
 
@@ -304,7 +304,7 @@ def _separate_ridges(gaussians: ClassGaussians, epsilon: float) -> torch.Tensor:
     if gaussians.absolute_ridge:
         return epsilon + residuals[:, None] + residuals
     ridges = epsilon * gaussians.mean_variances() + residuals
-    scale = ridges[:, None] + ridges
+    ridges_of_pairs = ridges[:, None] + ridges
     # Two classes of one sample each have no spread.
     ridge_without_spread = epsilon * gaussians.pooled_variance
-    return torch.where(scale > 0.0, scale, ridge_without_spread)
+    return torch.where(ridges_of_pairs > 0.0, ridges_of_pairs, ridge_without_spread)

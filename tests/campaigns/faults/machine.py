@@ -33,7 +33,7 @@ from ffnb_sklearn import (
     make_continual_pipeline,
     save,
 )
-from ffnb_sklearn._base.open_set import ScoreDistributions
+from ffnb_sklearn._base.typicality import ScoreDistributions
 from ffnb_sklearn.streams import evaluate_prequential
 
 # Six classes of four to nine samples; a piece is the first or the second half of a class.

@@ -15,8 +15,8 @@ from ffnb_sklearn.core.bands.null_space import null_space
 from ffnb_sklearn.core.bands.old_classes import store_inputs_past
 from ffnb_sklearn.core.bands.rows import regression_rows
 from ffnb_sklearn.core.bands.trained import Trained, layer_columns
+from ffnb_sklearn.core.merge_and_forget import forget_classes
 from ffnb_sklearn.core.model import Task
-from ffnb_sklearn.core.revision import forget_classes
 from tests.core.small_models import (
     CPU,
     SETTINGS,

@@ -15,9 +15,9 @@ from ffnb_sklearn.core.bands.trained import (
     remove_neurons,
     split_moments,
 )
+from ffnb_sklearn.core.merge_and_forget import decay_classes, forget_classes, join_classes
 from ffnb_sklearn.core.model import Task, Trained
 from ffnb_sklearn.core.moments import moments_of
-from ffnb_sklearn.core.revision import decay_classes, forget_classes, join_classes
 from tests.core.small_models import (
     CPU,
     SETTINGS,

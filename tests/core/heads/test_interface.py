@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.special import softmax
 
-from ffnb_sklearn._inputs.sparse import WideSamples
+from ffnb_sklearn._inputs.sparse_samples import WideSamples
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.heads import HEADS, Head
 from ffnb_sklearn.core.solution import n_classifier_weights

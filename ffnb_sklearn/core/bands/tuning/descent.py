@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from ..settings import Descent
+from ..band_settings import Descent
 
 # Wraps the iterator over the epochs of a descent: it may report each epoch, and may stop early. The
 # built-in `iter` does neither. The iterator yields the list of the losses, whose last entry is that

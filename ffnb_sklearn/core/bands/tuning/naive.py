@@ -12,8 +12,8 @@ import torch
 
 from ...device import Array, as_array, as_tensor
 from ..activations import ACTIVATIONS
+from ..band_settings import Descent
 from ..layers import Band, Layers
-from ..settings import Descent
 from .descent import EpochObserver, MomentumSteps, multi_class_hinge
 
 

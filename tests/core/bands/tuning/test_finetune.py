@@ -9,10 +9,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch.overrides import TorchFunctionMode
 
 from ffnb_sklearn.core import prediction
+from ffnb_sklearn.core.bands.band_settings import BandSettings
 from ffnb_sklearn.core.bands.complete_moments import add_task_to_bands, features_with_outputs
 from ffnb_sklearn.core.bands.drafts import append_drafts, draft_bands
 from ffnb_sklearn.core.bands.layers import Layers
-from ffnb_sklearn.core.bands.settings import BandSettings
 from ffnb_sklearn.core.bands.trained import Trained, layer_columns
 from ffnb_sklearn.core.bands.tuning import finetune as module
 from ffnb_sklearn.core.bands.tuning.descent import MomentumSteps, multi_class_hinge

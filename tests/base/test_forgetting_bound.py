@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
 from ffnb_sklearn import Bands
-from ffnb_sklearn._base.bound import descent_bound
+from ffnb_sklearn._base.forgetting_bound import descent_bound
 from tests.separated_classes import N_FEATURES, X, ffnb, learned, of, unchanged
 
 TRACE = "Trained neurons keep a trace of the classes"

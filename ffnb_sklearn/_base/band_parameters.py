@@ -8,12 +8,12 @@ from typing import Protocol
 import numpy as np
 from sklearn.utils._param_validation import validate_parameter_constraints
 
-from ..core.bands.settings import BandSettings, Descent
+from ..core.bands.band_settings import BandSettings, Descent
 from ..core.bands.trained import remove_neurons, trained_of
 from ..core.messages import level_of_user
 from ..core.model import Model
 from .bands import Bands
-from .settings import Conditions, check_unchanged, plain_values
+from .parameters import Conditions, check_unchanged, plain_values
 from .state import State
 
 __all__ = [

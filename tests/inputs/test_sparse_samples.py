@@ -17,8 +17,8 @@ from ffnb_sklearn import (
     partial_fit_shards,
     save,
 )
-from ffnb_sklearn._inputs import sparse as _sparse
-from ffnb_sklearn._inputs.sparse import N_COLUMNS, RandomProjection, SparseSamples
+from ffnb_sklearn._inputs import sparse_samples as _sparse
+from ffnb_sklearn._inputs.sparse_samples import N_COLUMNS, RandomProjection, SparseSamples
 
 RNG = np.random.default_rng(0)
 N_WIDE = N_COLUMNS + 3000

@@ -18,20 +18,20 @@ from .._inputs.columns import (
 )
 from .._inputs.labels import Label, Labels, label_positions
 from .._inputs.seeds import next_seed
-from .._inputs.sparse import place_samples
+from .._inputs.sparse_samples import place_samples
 from ..core.bands.tuning.descent import EpochObserver
 from ..core.device import Array, as_tensor
 from ..core.model import Model, Task, empty_model
 from ..core.moments import ClassMoments
 from ..core.settings import Settings
-from .priors import check_priors
-from .settings import (
+from .parameters import (
     Discriminant,
     check_continuation,
     check_seed,
     check_unchanged,
     settings_of,
 )
+from .priors import check_priors
 from .state import State, moments_by_label
 
 __all__ = [

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ffnb_sklearn import Bands, FFNBClassifier
-from ffnb_sklearn._base.band_settings import band_settings_of, check_band_continuation
+from ffnb_sklearn._base.band_parameters import band_settings_of, check_band_continuation
 from tests.separated_classes import CODES, X, learned
 
 # ---- settings

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import t as student_t
 
-from ffnb_sklearn._base.open_set import ScoreDistributions
+from ffnb_sklearn._base.typicality import ScoreDistributions
 from ffnb_sklearn.core.likeness import LeftOutLikeness
 
 

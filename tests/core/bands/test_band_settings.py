@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ffnb_sklearn import FFNBClassifier
-from ffnb_sklearn._base.band_settings import band_settings_of
+from ffnb_sklearn._base.band_parameters import band_settings_of
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from ffnb_sklearn import (
     FFNBClassifier,
     IncrementalDiscriminantAnalysis,
 )
-from ffnb_sklearn._base.settings import check_continuation, derived_once, settings_of
+from ffnb_sklearn._base.parameters import check_continuation, derived_once, settings_of
 from ffnb_sklearn.baselines import StreamingLDA
 
 

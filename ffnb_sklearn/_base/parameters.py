@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import validate_parameter_constraints
 
 from .._inputs.labels import check_labels
 from .._inputs.seeds import RandomState, next_seed
-from .._inputs.sparse import RandomProjection
+from .._inputs.sparse_samples import RandomProjection
 from ..core.bands.tuning.descent import EpochObserver
 from ..core.model import Model, Task
 from ..core.settings import Settings

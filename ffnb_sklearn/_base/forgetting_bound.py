@@ -8,8 +8,8 @@ from .._inputs.labels import Labels, label_positions
 from ..core.bands import bound as core_bound
 from ..core.bands.trained import trained_of
 from .base import ClassIncrementalClassifier
-from .learning import place_task
 from .state import State
+from .task_learning import place_task
 from .validation import check_inputs
 
 __all__ = ["descent_bound", "forgetting_bound"]

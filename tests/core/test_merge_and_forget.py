@@ -9,14 +9,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.likeness import LeftOutLikeness
-from ffnb_sklearn.core.model import Task
-from ffnb_sklearn.core.revision import (
+from ffnb_sklearn.core.merge_and_forget import (
     decay_classes,
     forget_classes,
     join_classes,
     merge_models,
     subtract_samples,
 )
+from ffnb_sklearn.core.model import Task
 from tests.core.small_models import CPU, SETTINGS, D, empty, learn, learnt, streamed, task
 
 PLAIN = replace(SETTINGS, band_size=0)

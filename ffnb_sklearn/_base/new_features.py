@@ -18,7 +18,7 @@ from ..core.transfer import (
     fit_affine_map,
     with_covariance,
 )
-from .settings import Discriminant
+from .parameters import Discriminant
 from .state import State, moments_by_label
 
 __all__ = ["TransferQuality", "check_dense", "draw_samples", "expected_accuracy", "transfer"]
