@@ -27,12 +27,12 @@ def figure_of(*parts):
     return f'<div style="overflow-x:auto">{"".join(parts)}</div>'
 
 
-def curve_of(accuracies, name="accuracy after each task"):
-    """Return a picture of accuracies at even steps, from 0 to 100 %."""
-    n_tasks = len(accuracies)
-    steps = np.arange(n_tasks) / max(n_tasks - 1, 1)
+def curve_of(shares, name="accuracy after each task"):
+    """Return a picture of shares at even steps, from 0 to 100 %."""
+    n_steps = len(shares)
+    steps = np.arange(n_steps) / max(n_steps - 1, 1)
     x = _MARGIN + steps * (_WIDTH - _MARGIN - 8)
-    y = 8 + (1.0 - np.asarray(accuracies)) * (_HEIGHT - 16)
+    y = 8 + (1.0 - np.asarray(shares)) * (_HEIGHT - 16)
     points = [f"{left:.1f},{top:.1f}" for left, top in zip(x, y, strict=True)]
     marks = [
         f'<circle cx="{left:.1f}" cy="{top:.1f}" r="2.5"/>' for left, top in zip(x, y, strict=True)

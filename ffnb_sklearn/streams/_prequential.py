@@ -70,15 +70,28 @@ class PrequentialResult:
         )
 
     def _repr_html_(self) -> str:
-        """Return the curve of the windowed accuracy and a table of the classes for notebooks."""
-        positions = np.linspace(0, len(self.is_correct) - 1, _N_POINTS).round()
-        accuracies = self.windowed_accuracy[np.unique(positions.astype(int))]
-        name = f"accuracy over the last {self.window} samples"
-        parts = [heading(repr(self)), heading(name), curve_of(accuracies, name)]
+        """Return curves over the stream and a table of the classes for notebooks.
+
+        The curves are the windowed accuracy and, if the estimator has an `unknown_label_`, the
+        share of the samples in the window that got this label.
+        """
+        parts = [heading(repr(self))]
+        parts += self._curve(self.windowed_accuracy, "accuracy")
+        unknown_label = unknown_label_of(self.estimator)
+        if unknown_label is not None:
+            shares = windowed_means(self.y_pred == unknown_label, self.window)
+            parts += self._curve(shares, "share of unknown samples")
         classes, first_samples = np.unique(self.y_true, return_index=True)
         if len(classes) <= MOST_ROWS:
             parts.append(self._table_of_classes(classes, first_samples))
         return figure_of(*parts)
+
+    def _curve(self, values, quantity):
+        """Return a line of text and the picture of values after each tested sample."""
+        name = f"{quantity} over the last {self.window} samples"
+        positions = np.linspace(0, len(values) - 1, _N_POINTS).round()
+        points = np.unique(positions.astype(int))
+        return [heading(name), curve_of(values[points], name)]
 
     def _table_of_classes(self, classes, first_samples):
         """Return a table with a row for each class."""

@@ -87,8 +87,28 @@ def test_notebooks_show_what_became_of_each_class_of_a_stream():
     # The samples of the class that arrives are unknown, which is right.
     assert set(result.y_pred[60:]) == {-1}
     assert result.is_correct[60:].all()
-    assert html.count("<circle") == 40
     assert "accuracy over the last 30 samples" in html
+
+
+def heights(html, name):
+    """Return the heights of the points of a curve, from 0 to 1."""
+    (points,) = re.findall(rf'aria-label="{name}".*?<polyline points="([^"]*)"', html)
+    pixels = np.array([float(point.split(",")[1]) for point in points.split()])
+    return 1.0 - (pixels - 8) / 104
+
+
+def test_notebooks_show_how_many_samples_were_unknown_over_the_stream():
+    result = open_stream()
+    html = result._repr_html_()
+    is_unknown = result.y_pred == -1
+    shares = heights(html, "share of unknown samples over the last 30 samples")
+    assert len(shares) == 40
+    np.testing.assert_allclose(shares[0], is_unknown[0], atol=0.001)
+    # The last batch is the class that arrives.
+    np.testing.assert_allclose(shares[-1], is_unknown[-30:].mean(), atol=0.001)
+    assert shares[-1] > 0.6 > shares[-20]
+    closed = evaluate_prequential(NearestClassMean(), result.y_true[:, np.newaxis], result.y_true)
+    assert "unknown" not in closed._repr_html_()
 
 
 def test_notebooks_show_no_table_of_many_classes():
