@@ -147,7 +147,7 @@ class State:
         if len(new_labels):
             task_classes = (*task_classes, new_labels)
         state = replace(self, model=model, task_classes=task_classes)
-        return state.declaring(arrived)
+        return state.declaring(new_labels)
 
     def declaring(self, labels: Labels | None) -> "State":
         """Return the state with columns for more labels, if there are any."""

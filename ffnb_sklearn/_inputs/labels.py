@@ -211,11 +211,13 @@ def label_positions(labels: Labels, arrived: Labels) -> tuple[npt.NDArray[np.int
     classes, codes = np.unique(labels, return_inverse=True)
     if not len(arrived):
         return codes, classes
-    new_classes = np.setdiff1d(classes, arrived)
-    if len(new_classes):
-        # Concatenation widens fixed-width strings; assignment would truncate them.
-        arrived = np.concatenate([arrived, new_classes])
     order = np.argsort(arrived)
     places = np.searchsorted(arrived, classes, sorter=order)
+    places = np.minimum(places, len(arrived) - 1)
     class_positions = order[places]
+    is_new = arrived[class_positions] != classes
+    if is_new.any():
+        class_positions[is_new] = len(arrived) + np.arange(is_new.sum())
+        # Concatenation widens fixed-width strings; assignment would truncate them.
+        arrived = np.concatenate([arrived, classes[is_new]])
     return class_positions[codes], arrived
