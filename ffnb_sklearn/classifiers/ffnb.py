@@ -41,13 +41,13 @@ def _trained(state: State) -> Trained:
 
 
 class FFNBClassifier(BaseDiscriminantClassifier):
-    """Class-incremental classifier with forgetting-free neural blocks (FFNB) [1]_.
+    """Class-incremental classifier with forgetting-free neural blocks (FFNB).
 
     Labels that a call of `partial_fit` brings for the first time form a task. Each task trains a
     band of neurons in the null-space of the previous tasks: the samples of previous tasks hardly
     excite the new neurons, and old neurons never change. The moments of each class are stored, over
     the inputs, over random neurons and over the trained neurons, and the samples are discarded. The
-    classifier follows from the moments. `as_published` is the model printed in the paper.
+    classifier follows from the moments. `as_published` is the model printed in the paper [1]_.
 
     `IncrementalDiscriminantAnalysis` is the same classifier without trained neurons. It does not
     depend on the order of the tasks, and forgets and merges exactly.
