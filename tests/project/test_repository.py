@@ -112,7 +112,7 @@ def hosted_commands():
     for path in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
         workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
         for job in workflow["jobs"].values():
-            commands += [step["run"] for step in job["steps"] if "run" in step]
+            commands += [step["run"] for step in job.get("steps", ()) if "run" in step]
     return commands
 
 
@@ -174,6 +174,14 @@ def test_hosted_ci_covers_the_versions_of_python_in_the_metadata():
     stem = "Programming Language :: Python :: "
     named = {name.removeprefix(stem) for name in PROJECT["classifiers"] if stem in name}
     assert versions == named - {"3", "3 :: Only"}
+
+
+def test_a_release_is_published_after_all_tests():
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    jobs = yaml.safe_load(text)["jobs"]
+    assert jobs["tests"] == {"uses": "./.github/workflows/tests.yml"}
+    assert jobs["build"]["needs"] == "tests"
+    assert jobs["publish"]["needs"] == "build"
 
 
 def test_smoke_selection_covers_each_room():
