@@ -7,11 +7,11 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 from scipy import sparse
-from tests.inputs.test_sparse_samples import CODES, N_WIDE, RNG, WIDE, estimator
 
 from ffnb_sklearn._inputs.sparse_samples import RandomProjection, WideSamples
 from ffnb_sklearn.core.moments import moments_of
 from ffnb_sklearn.core.sparse import moments_of_inputs
+from tests.inputs.test_sparse_samples import CODES, N_WIDE, RNG, WIDE, estimator
 
 
 @pytest.mark.parametrize("classifier", ["gaussian", "ovo", "ova"])
