@@ -134,10 +134,11 @@ def solve_in_place(factor: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
 class DiagonalPlusGram:
     r"""The matrix :math:`A = \mathrm{diag}(\delta) + c R^\top R`, ready for solving.
 
-    If R, of shape (m, d), has fewer rows than columns, the Woodbury identity needs only the Gram
-    matrix of the rows. Columns are scaled by :math:`\delta^{-1/2}`, which keeps the conditioning
-    independent of the scales of the features. The entries of the diagonal are positive and the
-    scale c is not negative; messages contain the `name` and the `remedy` of the matrix.
+    The columns of R, of shape (m, d), are scaled, :math:`Q = c^{1/2} R \, \mathrm{diag}
+    (\delta)^{-1/2}`, which keeps the conditioning independent of the scales of the features. Then
+    :math:`I + Q^\top Q` is factored or, if R has fewer rows than columns, :math:`I + Q Q^\top`,
+    which the Woodbury identity needs. The entries of the diagonal are positive and the scale c is
+    not negative; messages contain the `name` and the `remedy` of the matrix.
 
     `gram` is :math:`R^\top R` or, if R has fewer rows than columns,
     :math:`R \, \mathrm{diag}(\delta)^{-1} R^\top`; None computes it.
@@ -153,24 +154,32 @@ class DiagonalPlusGram:
         scale: float = 1.0,
         gram: torch.Tensor | None = None,
     ) -> None:
-        root = diagonal.sqrt()
+        self._root = diagonal.sqrt()
         self.is_wide = len(rows) < rows.shape[1]
-        if self.is_wide or gram is None:
-            scaled = rows * (scale**0.5 / root)
-        if gram is None:
-            inner = lower_gram(scaled if self.is_wide else scaled.T)
-        elif self.is_wide:
-            inner = gram * scale
+        column_scales = scale**0.5 / self._root
+        # The scaled rows, which only the Woodbury identity needs.
+        self._rows = None
+        if self.is_wide:
+            self._rows = rows * column_scales
+        if gram is not None:
+            inner = self._scaled_gram(gram, scale)
+        elif self._rows is not None:
+            inner = lower_gram(self._rows)
         else:
-            inner = gram / root
-            inner.mul_(scale / root[:, None])
+            scaled_rows = rows * column_scales
+            inner = lower_gram(scaled_rows.T)
         inner.diagonal().add_(1.0)
-        factor = cholesky(inner, name=name, remedy=remedy)
+        self._factor = cholesky(inner, name=name, remedy=remedy)
         if not self.is_wide:
-            factor *= root[:, None]
-        self._root = root
-        self._factor = factor
-        self._rows = scaled if self.is_wide else None
+            # The factor of A itself.
+            self._factor *= self._root[:, None]
+
+    def _scaled_gram(self, gram: torch.Tensor, scale: float) -> torch.Tensor:
+        """Return the given Gram matrix as that of the scaled rows, or of their columns."""
+        if self.is_wide:
+            return gram * scale
+        scaled = gram / self._root
+        return scaled.mul_(scale / self._root[:, None])
 
     def solve(self, rows: torch.Tensor) -> torch.Tensor:
         """Return ``rows @ inv(A)`` for right-hand sides of shape (n, d)."""

@@ -212,10 +212,13 @@ def newest_scores(
     `newest_parameters`.
     """
     *rows, weights, offsets = parameters
-    outputs = old_layers[0][:, :0]
+    # A new neuron reads the old neurons and the new neurons of the layer below. The inputs, which
+    # are the lowest layer, have no new neurons.
+    inputs = old_layers[0]
+    outputs = inputs[:, :0]
     for band, old_layer, band_rows in zip(bands, old_layers, rows, strict=False):
-        inputs = torch.cat([old_layer, outputs], dim=1)
-        outputs = band.output(inputs @ band_rows.T)
+        below = torch.cat([old_layer, outputs], dim=1)
+        outputs = band.output(below @ band_rows.T)
     last_layer = torch.cat([old_layers[-1], outputs], dim=1)
     return last_layer @ weights.T + offsets
 
