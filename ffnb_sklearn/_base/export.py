@@ -15,7 +15,7 @@ from ..core.device import Array, place_arrays
 from ..core.features import FeatureMap
 from ..core.heads import Head
 from ..core.heads.modules import sums_by_class
-from ..core.novelty import RelativeDistances
+from ..core.novelty.score import RelativeDistances
 from .state import State
 from .typicality import ROUNDING, ScoreDistributions
 

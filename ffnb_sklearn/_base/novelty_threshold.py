@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_scalar
 
 from ..core.device import Array
-from ..core.likeness import likeness_threshold
+from ..core.novelty.likeness import likeness_threshold
 from .state import State
 
 __all__ = ["novelty_threshold"]

@@ -12,8 +12,8 @@ from .._inputs.columns import ColumnScaling
 from .._inputs.labels import Label, Labels
 from .._inputs.sparse_samples import RandomProjection
 from ..core.device import Array
-from ..core.likeness import LeftOutLikeness
 from ..core.moments import ClassMoments
+from ..core.novelty.likeness import LeftOutLikeness
 from .typicality import ScoreDistributions
 
 __all__ = ["State", "moments_by_label"]

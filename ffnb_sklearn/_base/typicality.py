@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.special import stdtr
 
 from ..core.device import Array
-from ..core.likeness import LeftOutLikeness
+from ..core.novelty.likeness import LeftOutLikeness
 
 __all__ = ["ROUNDING", "ScoreDistributions"]
 

@@ -14,9 +14,9 @@ import torch
 
 from .device import Array, as_array, as_tensor, few_threads, plain_torch
 from .heads.interface import NUMBERS_TOGETHER
-from .likeness import LeftOutLikeness, pooled_likeness
 from .linalg import LENGTH_ROUNDING
 from .model import Model, Samples, Task
+from .novelty.likeness import LeftOutLikeness, pooled_likeness
 from .prediction import relative_distances, select_columns
 from .sparse import SparseInputs
 

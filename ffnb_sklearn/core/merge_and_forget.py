@@ -11,7 +11,6 @@ import torch
 
 from .device import Array, plain_torch
 from .learning import add_task, task_features
-from .likeness import LeftOutLikeness, change_weights, pooled_likeness
 from .linalg import ENERGY_ROUNDING
 from .model import Model, Task
 from .moments import (
@@ -23,6 +22,7 @@ from .moments import (
     subtract,
     subtract_truncated,
 )
+from .novelty.likeness import LeftOutLikeness, change_weights, pooled_likeness
 
 
 def forget_classes(model: Model, gone: Sequence[int]) -> Model:

@@ -13,12 +13,12 @@ from typing import Any, Protocol, Self, cast, runtime_checkable
 import torch
 
 from .features import FeatureMap, FixedFeatures, Index, TrainedLayers, draw_shared_band
-from .likeness import LeftOutLikeness
 from .moments import (
     ClassMoments,
     keep_axes,
 )
-from .novelty import RelativeDistances
+from .novelty.likeness import LeftOutLikeness
+from .novelty.score import RelativeDistances
 from .settings import Settings
 from .solution import FeatureSpace, Solution, n_classifier_weights
 

@@ -17,7 +17,7 @@ from .heads.distances import GaussianDistances
 from .heads.interface import Rows
 from .model import EarlierSolutions, Model, Samples
 from .moments import ClassMoments
-from .novelty import RelativeDistances, fit_relative_distances
+from .novelty.score import RelativeDistances, fit_relative_distances
 from .solution import Solution, solve, update_solution
 from .sparse import SparseInputs, SparseRows
 

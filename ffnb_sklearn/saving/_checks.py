@@ -27,9 +27,9 @@ from ..baselines._moments import ClassMeans
 from ..classifiers import FFNBClassifier
 from ..core.bands.trained import BandMoments, trained_of
 from ..core.bands.tuning.naive import NaiveNetwork
-from ..core.likeness import LeftOutLikeness
 from ..core.model import Model
 from ..core.moments import ClassMoments
+from ..core.novelty.likeness import LeftOutLikeness
 from ..skeletons import SkeletonDescriptor
 from ._container import Array, Budget
 from ._schema import NETWORKS, RECORDS

@@ -52,9 +52,9 @@ from ..core.bands.layers import Band, Layers
 from ..core.bands.trained import BandMoments, Trained
 from ..core.bands.tuning.naive import NaiveNetwork, Outputs
 from ..core.features import FixedFeatures
-from ..core.likeness import LeftOutLikeness
 from ..core.model import Model
 from ..core.moments import ClassMoments
+from ..core.novelty.likeness import LeftOutLikeness
 from ..core.settings import Settings
 from ..open_set import OpenSetClassifier
 from ..pipeline import ContinualPipeline

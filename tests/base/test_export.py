@@ -23,7 +23,7 @@ from ffnb_sklearn import (
 from ffnb_sklearn._base.export import _Shares
 from ffnb_sklearn._base.typicality import ScoreDistributions
 from ffnb_sklearn.core.heads import HEADS
-from ffnb_sklearn.core.likeness import LeftOutLikeness
+from ffnb_sklearn.core.novelty.likeness import LeftOutLikeness
 
 # Six classes that overlap, far enough from zero and from each other in unit to be scaled.
 X, Y = make_classification(

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import t as student_t
 
 from ffnb_sklearn._base.typicality import ScoreDistributions
-from ffnb_sklearn.core.likeness import LeftOutLikeness
+from ffnb_sklearn.core.novelty.likeness import LeftOutLikeness
 
 
 def left_out(*scores, learned_weights=None):

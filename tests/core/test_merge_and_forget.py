@@ -8,7 +8,6 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core import prediction
-from ffnb_sklearn.core.likeness import LeftOutLikeness
 from ffnb_sklearn.core.merge_and_forget import (
     decay_classes,
     forget_classes,
@@ -17,6 +16,7 @@ from ffnb_sklearn.core.merge_and_forget import (
     subtract_samples,
 )
 from ffnb_sklearn.core.model import Task
+from ffnb_sklearn.core.novelty.likeness import LeftOutLikeness
 from tests.core.small_models import CPU, SETTINGS, D, empty, learn, learnt, streamed, task
 
 PLAIN = replace(SETTINGS, band_size=0)

@@ -20,7 +20,7 @@ FLOORS = [
     ["messages"],
     ["settings", "device", "linalg"],
     ["moments"],
-    ["features", "likeness", "sparse", "transfer"],
+    ["features", "sparse", "transfer"],
     ["gaussians"],
     ["choice"],
     ["heads"],

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ffnb_sklearn import load, save
-from ffnb_sklearn.core.likeness import LeftOutLikeness
+from ffnb_sklearn.core.novelty.likeness import LeftOutLikeness
 from ffnb_sklearn.exceptions import ModelFileError
 from ffnb_sklearn.saving._codec import Writer
 from ffnb_sklearn.saving._schema import FORMAT

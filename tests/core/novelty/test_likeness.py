@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core.likeness import LeftOutLikeness, likeness_threshold, pooled_likeness
+from ffnb_sklearn.core.novelty.likeness import LeftOutLikeness, likeness_threshold, pooled_likeness
 
 
 def likeness(values, weight, learned_weight):

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from .device import Array, as_array, as_tensor
-from .gaussians import LEAST_SHARE, ClassGaussians
-from .heads.distances import GaussianDistances, fit_distances, solve_means
-from .heads.interface import Head, Rows
-from .heads.modules import RelativeScores
-from .linalg import DiagonalPlusGram
+from ..device import Array, as_array, as_tensor
+from ..gaussians import LEAST_SHARE, ClassGaussians
+from ..heads.distances import GaussianDistances, fit_distances, solve_means
+from ..heads.interface import Head, Rows
+from ..heads.modules import RelativeScores
+from ..linalg import DiagonalPlusGram
 
 __all__ = ["InverseCovariance", "InverseTotal", "RelativeDistances", "fit_relative_distances"]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .device import Array
-from .linalg import LENGTH_ROUNDING
+from ..device import Array
+from ..linalg import LENGTH_ROUNDING
 
 # Exponent of N. With 2, classes of 50 samples that grow in 30 calls have a tenth of the false
 # alarms asked for (docs/user_guide/open_set.rst).

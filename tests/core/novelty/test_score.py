@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from ffnb_sklearn import IncrementalDiscriminantAnalysis
 from ffnb_sklearn.core.device import as_tensor
 from ffnb_sklearn.core.linalg import DiagonalPlusGram
-from ffnb_sklearn.core.novelty import InverseCovariance, InverseTotal
+from ffnb_sklearn.core.novelty.score import InverseCovariance, InverseTotal
 from tests.core.test_gaussians import classes, stacked
 
 
