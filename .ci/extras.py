@@ -1,6 +1,7 @@
-"""Install the extra `tables` apart from all other packages, and run tests of data frames beside it.
+"""Install packages that users combine with this one apart from all others, and test beside them.
 
-pandas keeps strings in another way beside pyarrow, so all other tests run without it.
+All other tests run without these packages, because pandas keeps strings in another way beside
+pyarrow.
 """
 
 import os
@@ -11,14 +12,23 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+# Requirements are listed too, because pip would install NumPy and SciPy a second time.
+WITHOUT_REQUIREMENTS = [
+    *["river", "skorch", "narwhals", "tabulate", "tqdm"],
+    *["skrub", "requests", "urllib3", "idna", "certifi", "charset-normalizer"],
+    *["rich", "markdown-it-py", "mdurl", "pygments"],
+]
 TESTS = [
+    "tests/base/test_callbacks.py",
     "tests/inputs/test_arrays.py",
     "tests/inputs/test_arrays_arrow.py",
     "tests/inputs/test_labels.py",
     "tests/inputs/test_tables.py",
     "tests/pipeline/test_pipeline.py",
+    "tests/project/test_recipes.py",
     "tests/public_cases/test_frames.py",
     "tests/public_cases/test_labels.py",
+    "tests/streams/test_river.py",
 ]
 
 
@@ -31,7 +41,9 @@ def run(*arguments, **variables):
 
 
 project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+tables = project["optional-dependencies"]["tables"]
 with tempfile.TemporaryDirectory() as folder:
-    requirements = project["optional-dependencies"]["tables"]
-    run("pip", "install", "-q", "-c", "constraints.txt", "--target", folder, *requirements)
+    install = ["pip", "install", "-q", "--target", folder]
+    run(*install, "-c", "constraints.txt", *tables)
+    run(*install, "--no-deps", *WITHOUT_REQUIREMENTS)
     run("pytest", "-q", *TESTS, PYTHONPATH=folder)
