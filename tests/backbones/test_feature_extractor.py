@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
@@ -241,16 +240,13 @@ def test_cuda_and_cpu_agree_and_the_state_moves_between_them():
     assert_allclose(extractor.set_params(device="cpu").transform(IMAGES), features, atol=1e-10)
 
 
-def test_in_a_continual_pipeline_and_a_grid_search_over_processes():
+def test_in_a_continual_pipeline():
     y = np.arange(len(ROWS)) % 2
     X = ROWS + 9 * y[:, None]
     extractor = linear().set_params(backbone="torch.nn:Linear")
     pipe = make_continual_pipeline(extractor, GaussianNB())
     pipe.partial_fit(X[y == 0], y[y == 0], classes=[0, 1]).partial_fit(X, y)
     assert pipe.score(X, y) == 1.0
-    grid = {"gaussiannb__var_smoothing": [1e-9, 1e3]}
-    search = GridSearchCV(pipe, grid, cv=2, n_jobs=2, error_score="raise").fit(X, y)
-    assert search.best_params_ == {"gaussiannb__var_smoothing": 1e-9}
     assert list(pipe[0].get_feature_names_out()[:1]) == ["torchfeatureextractor0"]
 
 
