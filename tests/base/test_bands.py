@@ -17,7 +17,14 @@ from ffnb_sklearn import (
 )
 from tests.separated_classes import CODES, X
 
-SMALL = {"band_size": 1, "classes_per_task": None, "shared_band_size": 5, "random_state": 0}
+SMALL = {
+    "band_size": 1,
+    "classes_per_task": None,
+    "shared_band_size": 5,
+    "shrinkage": 0.5,
+    "epsilon": 0.1,
+    "random_state": 0,
+}
 
 
 def by_set_params():

@@ -20,7 +20,14 @@ def meta_device():
     torch.set_default_device(None)
 
 
-SMALL = {"shared_band_size": 10, "random_state": 0, "device": "cpu"}
+SMALL = {
+    "shared_band_size": 10,
+    "shrinkage": 0.5,
+    "epsilon": 0.1,
+    "random_state": 0,
+    "device": "cpu",
+}
+CHOSEN = {"shrinkage": "auto", "epsilon": "auto"}
 
 
 def ffnb(**parameters):
@@ -37,7 +44,7 @@ def discriminant(**parameters):
     ("make", "parameters"),
     [
         (ffnb, {}),
-        (discriminant, {}),
+        (discriminant, CHOSEN),
         (ffnb, {"band_size": 2, "n_layers": 2}),
         (ffnb, {"bands__init": "random", "bands__old_statistics": "zero"}),
         (ffnb, {"bands__init": "mono", "bands__max_epochs": 2, "bands__batch_norm": True}),
@@ -46,14 +53,14 @@ def discriminant(**parameters):
         (ffnb, {"rank": 1, "shared_band_size": 4}),
         (ffnb, {"shared_band_size": 300}),
         (ffnb, {"shared_band_size": 300, "rank": None}),
-        (ffnb, {"shrinkage": 0.0, "epsilon": 0.1}),
-        (ffnb, {"shrinkage": 1.0, "epsilon": 0.1}),
+        (ffnb, {"shrinkage": 0.0}),
+        (ffnb, {"shrinkage": 1.0}),
         (ffnb, {"covariance": "identity"}),
         (ffnb, {"classifier": "ova"}),
         (discriminant, {"rank": None, "chunk_size": 7}),
         (discriminant, {"rank": 1, "shared_band_size": 4}),
         (discriminant, {"shared_band_size": 300}),
-        (discriminant, {"classifier": "ova"}),
+        (discriminant, {"classifier": "ova", **CHOSEN}),
     ],
 )
 def test_of_the_classifier(make, parameters, meta_device):

@@ -260,8 +260,7 @@ def without(model, rows, labels, number):
     return rest.score_samples(rows[[number]])[0]
 
 
-@pytest.mark.parametrize("shared_band_size", [0, 30])
-@pytest.mark.parametrize("shrinkage", [0.1, 1.0])
+@pytest.mark.parametrize(("shrinkage", "shared_band_size"), [(0.1, 30), (1.0, 0)])
 def test_left_out_scores_are_those_of_models_without_the_samples(shrinkage, shared_band_size):
     parameters = {"shrinkage": shrinkage, "shared_band_size": shared_band_size, "rank": None}
     model = estimator(novelty=True, epsilon=0.1, **parameters)

@@ -243,22 +243,19 @@ def test_rename_moves_the_columns_of_text_labels_and_quantiles(estimator):
     assert clf.novelty_threshold(0.1) == pytest.approx(threshold, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("mapping", "message"),
-    [
+@both
+def test_rename_refuses_labels_and_changes_nothing(estimator):
+    clf = learned(estimator(), [0, 1, 2])
+    for mapping, message in [
         ({7: 8}, r"labels in classes_; got \[7\], known are \[0, 1, 2\]"),
         ({0: 1}, r"must not be labels of other classes; got \[1\]"),
         ({0: "a"}, "of the kind seen before, number"),
         ({"a": 3}, "of the kind seen before, number"),
         ({0: 0.5}, "continuous"),
         ({0: None}, "contains NaN"),
-    ],
-)
-@both
-def test_rename_refuses_labels_and_changes_nothing(estimator, mapping, message):
-    clf = learned(estimator(), [0, 1, 2])
-    with unchanged(clf), pytest.raises(ValueError, match=message):
-        clf.rename(mapping)
+    ]:
+        with unchanged(clf), pytest.raises(ValueError, match=message):
+            clf.rename(mapping)
 
 
 @both

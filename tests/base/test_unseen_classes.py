@@ -32,9 +32,9 @@ HEADS = ["gaussian", "ovo", "ova"]
 
 
 def estimator(head="gaussian", **parameters):
-    return IncrementalDiscriminantAnalysis(
-        shared_band_size=10, random_state=0, classifier=head, **parameters
-    )
+    # About the values that a search finds.
+    defaults = {"shared_band_size": 10, "shrinkage": 0.3, "epsilon": 0.3, "random_state": 0}
+    return IncrementalDiscriminantAnalysis(**{**defaults, "classifier": head, **parameters})
 
 
 MODELS = {
