@@ -25,7 +25,7 @@ def fpha(shared_data):
         return data["X"][train].astype(float), data["y"][train]
 
 
-@pytest.fixture(params=[*SMALL, "digits", "fpha"])
+@pytest.fixture(params=[*SMALL, "digits", "fpha"], scope="module")
 def samples(request):
     """Rows and labels of one set."""
     if request.param == "fpha":
@@ -39,6 +39,12 @@ def samples(request):
 def blank(**parameters):
     """Return an estimator with default parameters, and others that are given."""
     return IncrementalDiscriminantAnalysis(random_state=0, **parameters)
+
+
+@pytest.fixture(scope="module")
+def joint(samples):
+    """Estimator that has learned all rows of a set in one call."""
+    return blank(rank=None).fit(*samples)
 
 
 def learned(X, y, calls, **parameters):
@@ -71,16 +77,14 @@ def any_calls(y, rng):
 
 
 @pytest.mark.parametrize("way", [tasks_of, any_calls])
-def test_any_order_of_rows_tasks_and_calls_gives_one_fit(samples, way):
+def test_any_order_of_rows_tasks_and_calls_gives_one_fit(samples, joint, way):
     X, y = samples
     rng = np.random.default_rng(0)
-    expected = blank(rank=None).fit(X, y)
-    for _ in range(2):
-        calls = [rng.permutation(rows) for rows in way(y, rng)]
-        assert_same(learned(X, y, calls, rank=None), expected, X)
+    calls = [rng.permutation(rows) for rows in way(y, rng)]
+    assert_same(learned(X, y, calls, rank=None), joint, X)
 
 
-def test_shards_give_one_fit(samples):
+def test_shards_give_one_fit(samples, joint):
     X, y = samples
     rng = np.random.default_rng(1)
     order = rng.permutation(len(y))
@@ -88,10 +92,10 @@ def test_shards_give_one_fit(samples):
     model = blank(rank=None)
     rows = dask_array.from_array(X[order], (size, X.shape[1]))
     partial_fit_shards(model, rows, dask_array.from_array(y[order], size))
-    assert_same(model, blank(rank=None).fit(X, y), X)
+    assert_same(model, joint, X)
 
 
-def test_any_tree_of_merges_gives_one_fit_with_files_in_between(samples, tmp_path):
+def test_any_tree_of_merges_gives_one_fit_with_files_in_between(samples, joint, tmp_path):
     X, y = samples
     rng = np.random.default_rng(2)
     models = [learned(X, y, [rows], rank=None) for rows in any_calls(y, rng)]
@@ -101,7 +105,7 @@ def test_any_tree_of_merges_gives_one_fit_with_files_in_between(samples, tmp_pat
         save(merged, tmp_path / "model.ffnb")
         kept = [one for number, one in enumerate(models) if number not in (first, second)]
         models = [*kept, load(tmp_path / "model.ffnb")]
-    assert_same(models[0], blank(rank=None).fit(X, y), X)
+    assert_same(models[0], joint, X)
 
 
 def test_to_forget_in_any_order_is_never_to_have_seen(samples):

@@ -1,5 +1,7 @@
 """Properties that hold exactly: order and partition, merging, forgetting, the null-space."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -29,6 +31,7 @@ EXACT = {
     "inputs only": {"shared_band_size": 0},
 }
 exact = pytest.mark.parametrize("params", EXACT.values(), ids=EXACT)
+exact_by_name = pytest.mark.parametrize("name", EXACT)
 
 
 def model(**params):
@@ -46,6 +49,12 @@ def learn(clf, parts):
     for part in parts:
         clf.partial_fit(X[part], Y[part])
     return clf
+
+
+@cache
+def joint(name):
+    """Return a model of `EXACT` that has learned all samples at once."""
+    return model(**EXACT[name]).fit(X, Y)
 
 
 def of_classes(*labels):
@@ -80,18 +89,18 @@ def sample_partitions(draw):
     return [np.flatnonzero(calls == call) for call in np.unique(calls)]
 
 
-@exact
+@exact_by_name
 @given(tasks=task_orders())
-@settings(max_examples=8)
-def test_any_order_and_partition_of_the_classes_gives_the_joint_fit(params, tasks):
-    assert_same(learn(model(**params), tasks), model(**params).fit(X, Y))
+@settings(max_examples=5)
+def test_any_order_and_partition_of_the_classes_gives_the_joint_fit(name, tasks):
+    assert_same(learn(model(**EXACT[name]), tasks), joint(name))
 
 
-@exact
+@exact_by_name
 @given(calls=sample_partitions())
-@settings(max_examples=8)
-def test_any_partition_of_the_samples_gives_the_joint_fit(params, calls):
-    assert_same(learn(model(**params), calls), model(**params).fit(X, Y))
+@settings(max_examples=5)
+def test_any_partition_of_the_samples_gives_the_joint_fit(name, calls):
+    assert_same(learn(model(**EXACT[name]), calls), joint(name))
 
 
 def test_a_limit_on_the_rank_is_as_free_of_the_order_of_whole_classes():
@@ -132,17 +141,17 @@ def test_a_class_in_several_calls_is_the_class_in_one(params, n_calls):
     assert in_parts.n_tasks_ == 2
 
 
-@exact
+@exact_by_name
 @given(calls=sample_partitions(), data=st.data())
-@settings(max_examples=8)
-def test_merging_is_associative_and_commutative_and_aligns_labels(params, calls, data):
-    shards = [learn(model(**params), [call]) for call in calls]
+@settings(max_examples=5)
+def test_merging_is_associative_and_commutative_and_aligns_labels(name, calls, data):
+    shards = [learn(model(**EXACT[name]), [call]) for call in calls]
     while len(shards) > 1:
         first = shards.pop(data.draw(st.integers(0, len(shards) - 1)))
         second = shards.pop(data.draw(st.integers(0, len(shards) - 1)))
         shards.append(first.merge(second))
 
-    assert_same(shards[0], model(**params).fit(X, Y))
+    assert_same(shards[0], joint(name))
 
 
 def test_a_merged_model_learns_on_and_the_other_is_left_as_it_was():
@@ -160,7 +169,7 @@ def test_a_merged_model_learns_on_and_the_other_is_left_as_it_was():
     tasks=task_orders(),
     gone=st.sets(st.integers(0, N_CLASSES - 1), min_size=1, max_size=N_CLASSES - 2),
 )
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_to_forget_is_never_to_have_seen(params, tasks, gone):
     clf = learn(model(**params), tasks).forget(sorted(gone))
 
@@ -331,7 +340,7 @@ def test_a_weight_of_k_is_k_repetitions(params):
     assert_same(weighted, repeated, rtol=1e-7)
 
 
-@pytest.mark.parametrize("copies", [3, 5, 16])
+@pytest.mark.parametrize("copies", [3, 16])
 @exact
 def test_classes_of_equal_samples(params, copies):
     """They depend neither on the unit, nor on the calls they came in; a weight is as good."""
@@ -387,8 +396,7 @@ def test_a_class_of_equal_samples_among_large_ones_leaves_the_shrinkage_to_them(
     assert repeated.shrinkage_ == pytest.approx(weighted.shrinkage_, rel=1e-6)
 
 
-@pytest.mark.parametrize("factor", [3.7, 1e-20])
-@pytest.mark.parametrize("n", [48, 400])
+@pytest.mark.parametrize(("n", "factor"), [(48, 3.7), (400, 1e-20)])
 @pytest.mark.parametrize("classifier", ["gaussian", "ovo", "ova"])
 def test_a_common_factor_changes_nothing_though_neurons_are_cosines(classifier, n, factor):
     params = {"classifier": classifier, "shared_band_size": 120, "rank": "auto", "band_size": 1}
@@ -410,7 +418,7 @@ def test_a_common_factor_changes_nothing_though_neurons_are_cosines(classifier, 
     assert_allclose(half[1].predict_proba(factor * Z), expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e-6, 1e6, 2.0**30])
+@pytest.mark.parametrize("scale", [1e-30, 1e6])
 @pytest.mark.parametrize(
     "params",
     [
@@ -486,7 +494,7 @@ def test_the_same_stream_gives_the_same_bits():
     assert_array_equal(scores(learn(clone(clf), tasks)), scores(learn(clf, tasks)))
 
 
-@pytest.mark.parametrize("scale", [1e-9, 0.03, 1e9])
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
 @pytest.mark.parametrize(
     "params",
     [{"rank": 3}, {"rank": 2, "shared_band_size": 0}, {"n_layers": 2, "rank": 3}],
@@ -512,7 +520,7 @@ def test_with_trained_bands_and_a_cut_rank_the_unit_does_not_matter(params, scal
 @pytest.mark.parametrize("n_layers", [1, 3])
 def test_classes_of_one_sample_that_come_one_by_one(n_layers):
     """What trained neurons say of a class by rounding alone counts for nothing."""
-    for seed in range(5):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
         means = 2.0 * rng.normal(size=(3, 20))
         fresh = np.repeat(means, 30, axis=0) + 0.5 * rng.normal(size=(90, 20))

@@ -21,7 +21,7 @@ HEADS = ["gaussian", "ovo", "ova"]
 
 def classifier(**parameters):
     kind = FFNBClassifier if "band_size" in parameters else IncrementalDiscriminantAnalysis
-    return kind(**{"shared_band_size": 100, "random_state": 0, **parameters})
+    return kind(**{"shared_band_size": 30, "random_state": 0, **parameters})
 
 
 def learned(n_samples, **parameters):
@@ -70,9 +70,9 @@ def following(n_first, n_last, *, anew_each=25, **parameters):
 # ---- a solution that follows
 
 
-@pytest.mark.parametrize("parameters", [{}, {"shared_band_size": 0}, {"shrinkage": 0.3}], ids=repr)
+@pytest.mark.parametrize("parameters", [{}, {"shared_band_size": 0, "shrinkage": 0.3}], ids=repr)
 def test_labels_are_nearly_those_of_a_new_solution(parameters):
-    alike, right, right_anew = following(300, 450, refresh=0.1, **parameters)
+    alike, right, right_anew = following(300, 400, refresh=0.1, **parameters)
     assert alike > 0.97
     assert abs(right - right_anew) < 0.003
 
@@ -217,22 +217,28 @@ def resumed(model, tmp_path):
     return [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), load(tmp_path / "model.ffnb")]
 
 
-@pytest.mark.parametrize("refresh", [0.1, 2.0])
-@pytest.mark.parametrize("parameters", [{}, {"classifier": "ovo"}, {"band_size": 1}], ids=repr)
-def test_a_resumed_stream_is_the_same_stream(refresh, parameters, tmp_path):
+# A growth of 2.0 is never reached.
+@pytest.mark.parametrize(
+    ("parameters", "refresh"),
+    [({}, 0.1), ({"classifier": "ovo"}, 0.1), ({"band_size": 1}, 0.1), ({}, 2.0)],
+    ids=repr,
+)
+def test_a_resumed_stream_is_the_same_stream(parameters, refresh, tmp_path):
     model = learned(100, refresh=refresh, **parameters)
-    streams = [[model, *resumed(model, tmp_path)]]
+    streams = [model, *resumed(model, tmp_path)]
     # Files of a model that was solved, that follows, and that has to be solved again.
     for stop in (105, 109, 140):
         for batch in range(stop - 4, stop):
-            for each in streams[0]:
+            for each in streams:
                 each.partial_fit(DIGITS[batch : batch + 1], LABELS[batch : batch + 1])
         model.predict(DIGITS[:1])
-        streams[0] += resumed(model, tmp_path)
+        new = resumed(model, tmp_path)
         expected = model.predict_proba(DIGITS[:400])
-        for each in streams[0][1:]:
+        for each in [*streams[1:], *new]:
             assert_array_equal(each.predict_proba(DIGITS[:400]), expected)
             assert each.refresh == refresh
+        # The first copy goes on to the end.
+        streams = [*streams[:2], *new]
 
 
 def test_predictions_in_between_change_nothing():
@@ -262,10 +268,12 @@ def test_novelty_scores_of_a_resumed_stream_are_those_of_the_stream(with_novelty
         for row in range(stop - 5, stop):
             for each in streams:
                 each.partial_fit(DIGITS[row : row + 1], LABELS[row : row + 1])
-        streams += resumed(model, tmp_path)
-        for each in streams[1:]:
-            assert_array_equal(each.score_samples(DIGITS), model.score_samples(DIGITS))
+        new = resumed(model, tmp_path)
+        expected = model.score_samples(DIGITS[:400])
+        for each in [*streams[1:], *new]:
+            assert_array_equal(each.score_samples(DIGITS[:400]), expected)
             assert each.novelty_threshold(0.05) == model.novelty_threshold(0.05)
+        streams = [model, *new]
 
 
 def test_a_row_of_a_known_class_is_judged_by_the_model_before_it(with_novelty):
@@ -288,7 +296,7 @@ def test_novelty_scores_follow_without_a_solution_of_all_classes(with_novelty, m
         return original(*arguments, **keywords)
 
     monkeypatch.setattr(prediction, "fit_relative_distances", counted)
-    model = learned(300, **with_novelty)
+    model = learned(300, shared_band_size=100, **with_novelty)
     for row in range(300, 310):
         model.partial_fit(DIGITS[row : row + 1], LABELS[row : row + 1])
         model.score_samples(DIGITS[:1])
