@@ -45,14 +45,14 @@ def digits():
 
 def test_all_digits_at_once(digits):
     data, test, y, y_test = digits
-    model = NaiveIncrementalClassifier(random_state=0).fit(data, y)
+    model = estimator().fit(data, y)
     assert model.n_tasks_ == 1
     assert model.score(test, y_test) >= 0.95
 
 
 def test_two_digits_at_a_time_are_forgotten(digits):
     data, test, y, y_test = digits
-    model = NaiveIncrementalClassifier(random_state=0)
+    model = estimator()
     for task in class_incremental_tasks(y, classes_per_task=2):
         model.partial_fit(data[task], y[task])
         newest = np.isin(y_test, model.task_classes_[-1])
@@ -251,7 +251,7 @@ def test_parameters_between_tasks():
 
 def test_grid_search():
     grid = {"band_size": [1, 4], "classes_per_task": [None, 1]}
-    search = GridSearchCV(estimator(), grid, cv=3, error_score="raise").fit(X, CODES)
+    search = GridSearchCV(estimator(max_epochs=10), grid, cv=3, error_score="raise").fit(X, CODES)
     assert search.best_params_["classes_per_task"] is None
     assert search.best_score_ > 0.9
 

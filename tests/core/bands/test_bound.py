@@ -43,7 +43,7 @@ def stream(d=12, n_tasks=3, seed=0, unit=1.0):
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("null_space", [True, False])
 @pytest.mark.parametrize("max_epochs", [0, 3])
-@pytest.mark.parametrize(("seed", "unit"), [(0, 1.0), (1, 1.0), (2, 1.0), (0, 1e-9)])
+@pytest.mark.parametrize(("seed", "unit"), [(0, 1.0), (1, 1e-9)])
 def test_the_drift_is_within_the_bound(activation, null_space, max_epochs, seed, unit):
     tasks = stream(seed=seed, unit=unit)
     descent = replace(DESCENT, max_epochs=max_epochs, learning_rate=0.1)
