@@ -60,12 +60,12 @@ sets = {
 # %%
 # Learn one class at a time
 # -------------------------
-# The network sees the rows of a class in 200 epochs. It needs all labels at the first call.
+# The network sees the rows of a class in 40 epochs. It needs all labels at the first call.
 
 classifiers = {
     "IncrementalDiscriminantAnalysis": IncrementalDiscriminantAnalysis(random_state=0),
     "GaussianNB": GaussianNB(),
-    "MLPClassifier": MLPClassifier(random_state=0),
+    "MLPClassifier": MLPClassifier(learning_rate_init=0.005, random_state=0),
     "SVC, all rows": SVC(),
 }
 
@@ -76,7 +76,7 @@ def learn(name, X, y):
     if name == "SVC, all rows":
         return classifier.fit(X, y)
     labels = np.unique(y)
-    n_epochs = 200 if name == "MLPClassifier" else 1
+    n_epochs = 40 if name == "MLPClassifier" else 1
     for label in labels:
         new = y == label
         for _ in range(n_epochs):
@@ -95,8 +95,8 @@ for row, (set_name, (X, y)) in zip(panels, sets.items(), strict=True):
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     limits = 1.1 * np.abs(X).max(axis=0)
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.4, random_state=0, stratify=y)
-    horizontal = np.linspace(-limits[0], limits[0], 200)
-    vertical = np.linspace(-limits[1], limits[1], 200)
+    horizontal = np.linspace(-limits[0], limits[0], 120)
+    vertical = np.linspace(-limits[1], limits[1], 120)
     plane = np.stack(np.meshgrid(horizontal, vertical), axis=-1)
     line = f"{set_name:<13}"
     for axes, name in zip(row, classifiers, strict=True):

@@ -27,7 +27,8 @@ from ffnb_sklearn import IncrementalDiscriminantAnalysis
 # %%
 # The stream
 # ----------
-# The images arrive in random order, in batches of 50, each turned a little further.
+# The images arrive in random order, in batches of 50, each turned a little further. Every batch is
+# predicted by a new solution, which is computed faster with 100 neurons than with the default.
 
 X, y = load_digits(return_X_y=True)
 order = np.random.default_rng(0).permutation(len(X))
@@ -43,7 +44,8 @@ batches = [slice(start, start + batch_size) for start in range(0, len(X), batch_
 factors = {"no decay": 1.0, "decay(0.4)": 0.4, "decay(0.1)": 0.1}
 accuracies = {name: [] for name in factors}
 for name, factor in factors.items():
-    clf = IncrementalDiscriminantAnalysis(random_state=0).partial_fit(X[batches[0]], y[batches[0]])
+    clf = IncrementalDiscriminantAnalysis(shared_band_size=100, random_state=0)
+    clf.partial_fit(X[batches[0]], y[batches[0]])
     for batch in batches[1:]:
         accuracies[name].append(100 * clf.score(X[batch], y[batch]))
         if factor < 1:

@@ -12,10 +12,11 @@ The search covers two parameters:
   share protects old classes, a low share leaves new neurons more room;
 - ``band_size``, the number of trained neurons per new class.
 
-Here each class consists of four clusters, which the inputs alone do not separate well. The
-classifier also receives random neurons, so trained neurons add little, and the scores of the grid
-are close to each other. ``IncrementalDiscriminantAnalysis`` has the same random neurons and no
-trained neurons. It needs no search, and does not depend on the order of the classes.
+Here each class consists of four clusters, which the inputs alone do not separate well. With
+``shared_band_size=0`` the classifier has trained neurons and no random neurons. Beside the random
+neurons of the default, trained neurons would add little. ``IncrementalDiscriminantAnalysis`` has
+random neurons and no trained neurons. It needs no search, and does not depend on the order of the
+classes.
 
 Pass a file name to save the picture instead of showing it.
 """
@@ -49,7 +50,8 @@ X, y = make_classification(
 X, X_test, y, y_test = train_test_split(X, y, train_size=800, stratify=y, random_state=0)
 
 grid = {"p": [0.5, 0.9, 0.99], "band_size": [1, 3, 8]}
-search = GridSearchCV(FFNBClassifier(random_state=0), grid, cv=3, n_jobs=2).fit(X, y)
+bands = FFNBClassifier(shared_band_size=0, random_state=0)
+search = GridSearchCV(bands, grid, cv=3).fit(X, y)
 scores = 100 * search.cv_results_["mean_test_score"]
 without_bands = IncrementalDiscriminantAnalysis(random_state=0).fit(X, y)
 

@@ -35,25 +35,25 @@ from ffnb_sklearn import IncrementalDiscriminantAnalysis
 # %%
 # The stream
 # ----------
-# The network sees the samples of a task in 200 epochs. It needs all labels at the first call.
+# The network sees the samples of a task in 40 epochs. It needs all labels at the first call.
 
 X, y = load_digits(return_X_y=True)
 # Half of the images fill the picture, and the map takes half the time.
 X, y = X[::2], y[::2]
-X = TSNE(random_state=0).fit_transform(X)
+X = TSNE(max_iter=500, random_state=0).fit_transform(X)
 X = X / X.std()
 labels = np.unique(y)
 
 margin = 0.3
-columns = np.linspace(X[:, 0].min() - margin, X[:, 0].max() + margin, 240)
-rows = np.linspace(X[:, 1].min() - margin, X[:, 1].max() + margin, 240)
+columns = np.linspace(X[:, 0].min() - margin, X[:, 0].max() + margin, 150)
+rows = np.linspace(X[:, 1].min() - margin, X[:, 1].max() + margin, 150)
 plane = np.stack(np.meshgrid(columns, rows), axis=-1)
 
 classifiers = {
     "IncrementalDiscriminantAnalysis": IncrementalDiscriminantAnalysis(random_state=0),
-    "Neural network (MLPClassifier)": MLPClassifier(random_state=0),
+    "Neural network (MLPClassifier)": MLPClassifier(learning_rate_init=0.01, random_state=0),
 }
-n_epochs = {"IncrementalDiscriminantAnalysis": 1, "Neural network (MLPClassifier)": 200}
+n_epochs = {"IncrementalDiscriminantAnalysis": 1, "Neural network (MLPClassifier)": 40}
 regions = {name: [] for name in classifiers}
 accuracies = {name: [] for name in classifiers}
 for label in labels:
