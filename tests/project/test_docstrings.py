@@ -63,11 +63,12 @@ def own_members(found):
             yield name
 
 
+# The first name of each, because `ffnb_sklearn` repeats names of its modules.
+FIRST_NAMES = {id(found): name for name, found in reversed(PUBLIC.items()) if callable(found)}
 EXAMPLES = {
     test.name: test
-    for name, found in PUBLIC.items()
-    if callable(found)
-    for test in doctest.DocTestFinder(exclude_empty=True).find(found, name, globs={})
+    for name in reversed(FIRST_NAMES.values())
+    for test in doctest.DocTestFinder(exclude_empty=True).find(PUBLIC[name], name, globs={})
     if test.examples
 }
 

@@ -57,6 +57,12 @@ def tracked_files():
     return [path for path in paths if path.is_file() and path.suffix not in binary]
 
 
+@cache
+def names_of_tracked_files():
+    """Return the names of the text files under version control, without their folders."""
+    return {path.name for path in tracked_files()}
+
+
 def test_setup_line_installs_the_pinned_versions_and_runs_the_quickstart():
     command = readme_command("setup")
     assert "-m venv .venv" in command
@@ -262,6 +268,11 @@ def test_links_lead_to_files(name):
     assert [target for target in local if not (ROOT / target.split("#")[0]).exists()] == []
 
 
+def joined_lines(text):
+    """Return a text without breaks; a citation may be broken before a sign of a comment."""
+    return re.sub(r"\s+(?:#\s+)?", " ", text)
+
+
 def prose_of(code):
     """Return the comments and docstrings of a module as one text."""
     tokens = tokenize.generate_tokens(io.StringIO(code).readline)
@@ -269,8 +280,7 @@ def prose_of(code):
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
     nodes = [node for node in ast.walk(ast.parse(code)) if isinstance(node, documented)]
     texts += [ast.get_docstring(node, clean=False) or "" for node in nodes]
-    # A citation may be broken at the end of a line, before a sign of a comment.
-    return re.sub(r"\s+(?:#\s+)?", " ", "\n".join(texts))
+    return joined_lines("\n".join(texts))
 
 
 def dead_citations(prose):
@@ -284,7 +294,7 @@ def dead_citations(prose):
         if not (ROOT / path).is_file():
             dead.append(path)
     for name in re.findall(r"`(\w+\.py)`", prose):
-        if not any(path.name == name for path in tracked_files()):
+        if name not in names_of_tracked_files():
             dead.append(name)
     for name in re.findall(r"python -m ((?:benchmarks|tests)(?:\.\w+)+)", prose):
         module = ROOT / name.replace(".", "/")
@@ -325,7 +335,12 @@ def test_comments_and_docstrings_name_files_that_exist():
         if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in rooms
     ]
     assert len(files) > 100
-    dead = {str(path): dead_citations(prose_of(path.read_text(encoding="utf-8"))) for path in files}
+    dead = {}
+    for path in files:
+        code = path.read_text(encoding="utf-8")
+        # Few files have anything like a dead citation, and separating the prose takes time.
+        if dead_citations(joined_lines(code)):
+            dead[str(path)] = dead_citations(prose_of(code))
     assert {path: names for path, names in dead.items() if names} == {}
 
 
@@ -366,10 +381,18 @@ def test_a_source_distribution_holds_what_the_tests_need():
 
 def test_no_file_names_a_registry_or_a_place_on_one_machine():
     # Written in pieces, so that this file does not name them either.
-    hosts = [rf"\b{name}\.org\b" for name in ("pypi", "pythonhosted", "npmjs", "anaconda")]
-    places = [rf"(?<![\w.>)-])/{folder}/" for folder in ("root", "work", "home")]
+    registries = ("pypi", "pythonhosted", "npmjs", "anaconda")
+    folders = ("root", "work", "home")
+    hosts = [rf"\b{name}\.org\b" for name in registries]
+    places = [rf"(?<![\w.>)-])/{folder}/" for folder in folders]
     forbidden = re.compile("|".join(hosts + places))
     assert forbidden.search("https://files.pythonhosted" + ".org/x")
     assert forbidden.search("in '" + "/work" + "/data'")
-    found = {path: forbidden.search(path.read_text()) for path in tracked_files()}
+    # A plain search first, because the expression is slow in files of records.
+    words = [f"{name}.org" for name in registries] + [f"/{folder}/" for folder in folders]
+    found = {}
+    for path in tracked_files():
+        text = path.read_text()
+        if any(word in text for word in words):
+            found[path] = forbidden.search(text)
     assert {str(path): match[0] for path, match in found.items() if match} == {}

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -75,12 +76,20 @@ class Client:
         return np.array(self.post("/predict", rows)["labels"])
 
 
+@pytest.fixture(scope="module")
+def eight_digits(program, tmp_path_factory):
+    """Return the file of a service that has learned eight digits."""
+    folder = tmp_path_factory.mktemp("eight")
+    Client(program, folder).post("/labels", X[~is_new], labels=y[~is_new])
+    (file,) = folder.iterdir()
+    return file
+
+
 @pytest.fixture
-def client(program, tmp_path):
-    """Return a client of a service that has learned eight digits."""
-    client = Client(program, tmp_path)
-    client.post("/labels", X[~is_new], labels=y[~is_new])
-    return client
+def client(program, eight_digits, tmp_path):
+    """Return a client of a service that starts with eight digits."""
+    shutil.copy(eight_digits, tmp_path)
+    return Client(program, tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -224,9 +233,11 @@ def test_a_refused_request_changes_nothing(settled, path, content, message):
     assert files(folder) == ["00000001.ffnb"]
 
 
-def test_readers_have_the_old_version_until_the_new_one_is_solved_and_saved(program, tmp_path):
+def test_readers_have_the_old_version_until_the_new_one_is_solved_and_saved(
+    program, eight_digits, tmp_path
+):
+    shutil.copy(eight_digits, tmp_path)
     service = program.Service(tmp_path)
-    service.change(lambda clf: clf.partial_fit(X[~is_new], y[~is_new]))
     old = service.current
     expected = old.clf.predict(X_test)
     seen = []
@@ -252,11 +263,12 @@ def test_no_change_is_lost_if_several_arrive_at_once(program, tmp_path):
         rows = y == label
         return service.change(lambda clf: clf.partial_fit(X[rows], y[rows])).number
 
+    labels = np.unique(y)[:6]
     with ThreadPoolExecutor(4) as pool:
-        numbers = list(pool.map(learn, np.unique(y)))
-    assert sorted(numbers) == list(range(1, 11))
-    np.testing.assert_array_equal(service.current.clf.classes_, np.unique(y))
-    assert service.current.clf.class_counts_.sum() == len(y)
+        numbers = list(pool.map(learn, labels))
+    assert sorted(numbers) == list(range(1, 7))
+    np.testing.assert_array_equal(service.current.clf.classes_, labels)
+    assert service.current.clf.class_counts_.sum() == np.isin(y, labels).sum()
 
 
 def test_a_change_is_refused_if_too_many_wait(program, tmp_path, monkeypatch):

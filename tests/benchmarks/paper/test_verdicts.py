@@ -1,20 +1,26 @@
 """Verdicts on the claims of the paper, computed from the recorded runs."""
 
+import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.paper import verdicts
-from benchmarks.paper.runs import Plan, Run, Runner
-from benchmarks.paper.tables import paper_tables
+from benchmarks.paper.runs import Run
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "benchmarks" / "paper.rst"
 
 
-def test_the_page_has_the_verdicts_of_the_recorded_runs():
+@pytest.fixture(scope="module")
+def lines():
+    """Return the lines of the table of the recorded runs."""
+    return verdicts.lines(verdicts.RESULTS)
+
+
+def test_the_page_has_the_verdicts_of_the_recorded_runs(lines):
     page = PAGE.read_text(encoding="utf-8")
-    assert "\n".join(f"   {line}" for line in verdicts.lines(verdicts.RESULTS)) in page
+    assert "\n".join(f"   {line}" for line in lines) in page
 
 
 @pytest.mark.parametrize(
@@ -54,12 +60,9 @@ def test_a_cell_counts_the_runs_that_collapse():
     assert str(found) == "+2.0 ± 0.6 yes (2 of 3 runs collapse)"
 
 
-def test_every_claim_compares_rows_of_a_table():
-    tables = paper_tables()
-    runners = {
-        name: Runner(Plan(Path(), verdicts.SEEDS), verdicts.RESULTS / f"{name}.csv")
-        for name in ("sbu", "fpha")
-    }
-    for claim in verdicts.CLAIMS:
-        found = [verdicts.judgement(claim, one, tables, runners) for one in verdicts.STREAMS]
-        assert any(one is not None for one in found), claim.text
+def test_every_claim_compares_rows_of_a_table(lines):
+    _, *rows = csv.reader(lines)
+    assert [claim for claim, *_ in rows] == [claim.text for claim in verdicts.CLAIMS]
+    for claim, _, _, *found in rows:
+        assert len(found) == len(verdicts.STREAMS)
+        assert set(found) != {"-"}, claim
