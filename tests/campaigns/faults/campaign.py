@@ -110,7 +110,7 @@ def _trace_of_interrupt(case, fresh, done, at):
     return None
 
 
-def attack(name, n_places=None, seed=0):
+def attack(name, n_places=None, seed=0, n_seconds=None):
     """Raise at inner calls, with each kind of error, and once more while the call ends.
 
     Parameters
@@ -120,6 +120,9 @@ def attack(name, n_places=None, seed=0):
     n_places : int or None, default=None
         Inner calls that raise, each with an error of one kind: the last ones, and others drawn at
         random. None raises errors of all kinds at all inner calls.
+    n_seconds : int or None, default=None
+        Inner calls that raise once more while the call ends, drawn at random for each first error.
+        None takes all of them.
     seed : int, default=0
         Seed of the draw.
 
@@ -141,7 +144,7 @@ def attack(name, n_places=None, seed=0):
         assert victim.after != victim.before
         count = Count(undisturbed.n_calls)
         for at, error in _places(count.n_calls, n_places, seed):
-            _attack_at(victim, at, error, count)
+            _attack_at(victim, at, error, count, n_seconds, seed)
     count.seconds = time.perf_counter() - start
     return count
 
@@ -182,15 +185,18 @@ class _Victim:
         return outcome, None
 
 
-def _attack_at(victim, at, error, count):
-    """Raise at an inner call, then once more at each inner call that follows."""
+def _attack_at(victim, at, error, count, n_seconds, seed):
+    """Raise at an inner call, then once more at inner calls that follow."""
     outcome, trace = victim.disturbed(at, error)
     count.n_faults += 1
     count.n_silent += outcome.error is None
     _note(count, trace, at, error)
     if outcome.error is None:
         return
-    for second in range(1, outcome.n_unwinding + 1):
+    seconds = range(1, outcome.n_unwinding + 1)
+    if n_seconds is not None and n_seconds < len(seconds):
+        seconds = np.random.default_rng([seed, at]).choice(seconds, n_seconds, replace=False)
+    for second in seconds:
         _, trace = victim.disturbed(at, error, second)
         count.n_seconds += 1
         _note(count, trace, at, error, second)
