@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import zipfile
+from functools import cache
 from importlib.util import find_spec
 
 import numpy as np
@@ -36,6 +37,11 @@ def discriminant(**parameters):
     """Return an unfitted classifier with few neurons and without bands."""
     values = {"shared_band_size": 7, "random_state": 0}
     return IncrementalDiscriminantAnalysis().set_params(**values | parameters)
+
+
+def without_choice(**parameters):
+    """Return an unfitted classifier that chooses no shrinkage, which takes most of the time."""
+    return classifier(shrinkage=0.5, epsilon=0.1, **parameters)
 
 
 def deep_classifier():
@@ -89,6 +95,14 @@ def saved(estimator, path):
     """Return the bytes of the file of an estimator."""
     save(estimator, path)
     return path.read_bytes()
+
+
+@cache
+def file_of(name):
+    """Return the bytes of the file of one of `ESTIMATORS`."""
+    file = io.BytesIO()
+    save(ESTIMATORS[name](), file)
+    return file.getvalue()
 
 
 def opened(content):

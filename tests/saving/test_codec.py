@@ -14,13 +14,12 @@ from typing_extensions import TypeAliasType
 from ffnb_sklearn.exceptions import ModelFileError
 from ffnb_sklearn.saving._codec import fits
 from tests.saving.model_files import (
-    ESTIMATORS,
     check_refused,
     closed,
+    file_of,
     load_bytes,
     opened,
     places,
-    saved,
     signed,
 )
 
@@ -50,7 +49,7 @@ FIELDS = {
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_field_of_another_type_or_size_is_refused(name, tmp_path):
-    content, arrays = opened(saved(ESTIMATORS["deep"](), tmp_path / "model.ffnb"))
+    content, arrays = opened(file_of("deep"))
     path = min((path for path in places(content) if path[-1:] == (name,)), key=len)
     for value in FIELDS[name]:
         forged = copy.deepcopy(content)

@@ -15,31 +15,30 @@ from ffnb_sklearn.core.novelty.likeness import LeftOutLikeness
 from ffnb_sklearn.exceptions import ModelFileError
 from ffnb_sklearn.saving._codec import Writer
 from ffnb_sklearn.saving._schema import FORMAT
-from tests.campaigns.attack.models import DAMAGES, count_forged, damaged, flipped
+from tests.campaigns.attack.models import DAMAGES, damaged, flipped
 from tests.saving.model_files import (
     ESTIMATORS,
     check_refused,
     classifier,
     closed,
     discriminant,
+    file_of,
     load_bytes,
     opened,
     places,
     put,
-    saved,
     signed,
 )
 from tests.separated_classes import X, learned
 
 # The files, seven kinds of damage, and these seeds are more than 300 damaged files.
-SEEDS = range(15)
+SEEDS = range(8)
 
 
-@pytest.fixture(scope="module", params=ESTIMATORS)
-def original(request, tmp_path_factory):
+@pytest.fixture(params=ESTIMATORS)
+def original(request):
     """Return the bytes of a file."""
-    folder = tmp_path_factory.mktemp("original")
-    return saved(ESTIMATORS[request.param](), folder / "model.ffnb")
+    return file_of(request.param)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -90,20 +89,28 @@ def test_newer_file_is_named(original, tmp_path):
 
 def test_forged_archive_raises_no_other_error(original, tmp_path):
     n_refused = 0
-    for seed in range(100):
+    for seed in range(40):
         try:
             load_bytes(signed(flipped(original, np.random.default_rng(seed))), tmp_path / "model")
         except ModelFileError:
             n_refused += 1
-    assert 0 < n_refused < 100
+    assert 0 < n_refused < 40
+
+
+def last_arrays_of_each_kind(content):
+    """Return the paths to the arrays of the last class, layer and band, one for each field."""
+    last = {}
+    for path in places(content):
+        if path[-1:] == ("array",) and {"moments", "weights", "left_out"} & set(path):
+            kind = tuple(step for step in path if isinstance(step, str))
+            last[kind] = path
+    return last.values()
 
 
 def test_model_of_arrays_that_do_not_belong_together_is_refused(original, tmp_path):
     content, arrays = opened(original)
     n_checked = 0
-    for path in places(content):
-        if path[-1:] != ("array",) or not {"moments", "weights", "left_out"} & set(path):
-            continue
+    for path in last_arrays_of_each_kind(content):
         index = reduce(getitem, path, content)
         array = arrays[index]
         forgeries = [array[None], array.astype("U9"), array.astype(int)]
@@ -138,7 +145,7 @@ CHANGED_ARRAYS = {
 @pytest.mark.parametrize("change", CHANGED_ARRAYS)
 def test_bands_that_do_not_belong_together_are_refused(change, tmp_path):
     name, changed, part = CHANGED_ARRAYS[change]
-    content, arrays = opened(saved(ESTIMATORS["deep"](), tmp_path / "model.ffnb"))
+    content, arrays = opened(file_of("deep"))
     record = "BandMoments" if part == "moments of bands" else "trained"
     path = next(path for path in places(content) if path[-2:] == (name, "array") and record in path)
     index = reduce(getitem, path, content)
@@ -148,7 +155,7 @@ def test_bands_that_do_not_belong_together_are_refused(change, tmp_path):
 
 
 def test_factor_in_bands_of_another_rank_is_refused(tmp_path):
-    content, arrays = opened(saved(ESTIMATORS["deep"](), tmp_path / "model.ffnb"))
+    content, arrays = opened(file_of("deep"))
     path = next(path for path in places(content) if path[-2:] == ("BandMoments", "factor"))
     for forged in ({"tuple": []}, 3, {"tuple": [{"array": 10**6}]}):
         check_refused(closed(put(content, path, forged), arrays), tmp_path / "model.ffnb")
@@ -211,7 +218,7 @@ def test_a_naive_network_belongs_to_the_naive_classifier_alone(tmp_path):
 
 
 def test_error_names_the_part(tmp_path):
-    content, arrays = opened(saved(ESTIMATORS["pipeline"](), tmp_path / "model.ffnb"))
+    content, arrays = opened(file_of("pipeline"))
     path = next(path for path in places(content) if path[-1:] == ("residual",))
     forged = put(content, path, [3])
     with pytest.raises(
@@ -238,8 +245,8 @@ def test_error_names_the_part(tmp_path):
     ],
 )
 @pytest.mark.parametrize("version", [1, 2])
-def test_forged_header_of_an_array_is_refused(original, header, version, tmp_path):
-    content, arrays = opened(original)
+def test_forged_header_of_an_array_is_refused(header, version, tmp_path):
+    content, arrays = opened(file_of("pipeline"))
     array = b"\x93NUMPY" + bytes([version, 0]) + len(header).to_bytes(2 * version, "little")
     array += header.encode() + b"\0" * 8
     for name in ("arrays/0.npy", f"arrays/{len(arrays) - 1}.npy"):
@@ -258,11 +265,6 @@ def with_member(content, name, data):
             archive.writestr(one, part)
         archive.comment = comment
     return signed(forged.getvalue())
-
-
-def test_forged_values_raise_no_other_error(tmp_path):
-    # Any other error than ModelFileError ends the count.
-    assert count_forged(200, tmp_path) < 100
 
 
 def test_compressed_and_missing_members_are_refused(original, tmp_path):
