@@ -11,6 +11,9 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
+
+# skops trusts the experimental estimators that are enabled before it is imported.
+from sklearn.experimental import enable_halving_search_cv, enable_iterative_imputer  # noqa: F401
 from sklearn.preprocessing import StandardScaler
 
 from ffnb_sklearn import (
