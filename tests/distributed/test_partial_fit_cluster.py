@@ -1,6 +1,7 @@
 """Shards on a cluster of real processes: what moves, what a lost worker costs, and grid search."""
 
 import logging
+import multiprocessing
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ import joblib
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from distributed.utils import get_mp_context
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV
 
@@ -34,7 +36,18 @@ def estimator(**parameters):
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
+def forked_workers():
+    """Let workers be forks of one process that has imported the package, where a system forks."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        yield
+        return
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        get_mp_context().set_forkserver_preload(["distributed", "ffnb_sklearn.distributed"])
+        yield
+
+
+@pytest.fixture(scope="module")
+def cluster(forked_workers, tmp_path_factory):
     """Three worker processes that can unpickle what this module defines."""
     settings = {"temporary-directory": str(tmp_path_factory.mktemp("dask"))}
     module = sys.modules[__name__]
