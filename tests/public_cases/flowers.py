@@ -13,19 +13,21 @@ X, Y = X[ORDER], Y[ORDER]
 NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]
 WEIGHTS = np.random.default_rng(1).integers(1, 5, size=150).astype(float)
 
+# Parameters of a model that chooses nothing, because choices take time.
+SMALL = {"shared_band_size": 20, "random_state": 0, "shrinkage": 0.3, "epsilon": 0.1}
+
 heads = pytest.mark.parametrize("head", ["gaussian", "ovo", "ova"])
 
 
 def small(head="gaussian", **parameters):
     """Return a model with a band of few neurons, which learns one task in `fit`."""
-    values = {"shared_band_size": 20, "random_state": 0, "classifier": head}
-    values |= {"band_size": 1, "classes_per_task": None}
+    values = {**SMALL, "classifier": head, "band_size": 1, "classes_per_task": None}
     return FFNBClassifier().set_params(**{**values, **parameters})
 
 
 def plain(head="gaussian", **parameters):
     """Return a model without bands."""
-    values = {"shared_band_size": 20, "random_state": 0, "classifier": head}
+    values = {**SMALL, "classifier": head}
     return IncrementalDiscriminantAnalysis(**{**values, **parameters})
 
 

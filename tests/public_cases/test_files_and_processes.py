@@ -23,6 +23,8 @@ import ffnb_sklearn
 assert torch.initial_seed() == seed
 assert torch.get_num_threads() == n_threads
 assert numpy.random.get_state()[1].tolist() == state
+# Packages that only some calls need are not imported.
+assert not {"matplotlib", "skops"} & set(sys.modules)
 rows = numpy.load(sys.argv[1])
 numpy.save(sys.argv[3], ffnb_sklearn.load(sys.argv[2]).predict_proba(rows))
 """

@@ -68,6 +68,8 @@ def test_the_state_grows_with_classes_and_not_with_samples():
 def halves(load):
     """Return half of a set to learn and the other half to predict, each with labels."""
     rows, labels = load(return_X_y=True)
+    # Some of the digits suffice.
+    rows, labels = rows[:600], labels[:600]
     return rows[::2], labels[::2], rows[1::2], labels[1::2]
 
 

@@ -6,6 +6,7 @@ import signal
 import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from importlib.util import find_spec
 from traceback import print_exception
 
@@ -24,7 +25,6 @@ from tests.saving.model_files import (
     pipeline,
     places,
     put,
-    saved,
     scores,
 )
 from tests.separated_classes import CODES, X, learned
@@ -65,6 +65,17 @@ def search():
 ORIGINALS = {**ESTIMATORS, "layers": many_layers, "following": following_classifier}
 if find_spec("skops"):
     ORIGINALS["search"] = search
+
+
+@cache
+def original_files():
+    """Return the bytes of the files of `ORIGINALS`."""
+    files = []
+    for make in ORIGINALS.values():
+        file = io.BytesIO()
+        save(make(), file)
+        files.append(file.getvalue())
+    return files
 
 
 def flipped(content, rng, n_bits=1):
@@ -130,7 +141,7 @@ def damaged(content, damage, seed):
 
 def count_accepted(n_files, folder):
     """Return how many of some damaged files are loaded; an error of another kind is raised."""
-    originals = [saved(make(), folder / "model.ffnb") for make in ORIGINALS.values()]
+    originals = original_files()
     n_accepted = 0
     for number in range(n_files):
         damage = list(DAMAGES)[number % len(DAMAGES)]
@@ -148,7 +159,7 @@ def count_forged(n_files, folder):
 
     A value of the text of each is replaced. An error other than `ModelFileError` is raised.
     """
-    originals = [opened(saved(make(), folder / "model.ffnb")) for make in ORIGINALS.values()]
+    originals = [opened(file) for file in original_files()]
     everywhere = [
         [("estimator", *path) for path in places(content["estimator"]) if path]
         for content, _ in originals

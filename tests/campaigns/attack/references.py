@@ -3,13 +3,13 @@
 import numpy as np
 
 from ffnb_sklearn.exceptions import ModelFileError
-from tests.campaigns.attack.models import ORIGINALS
-from tests.saving.model_files import closed, load_bytes, opened, places, put, saved
+from tests.campaigns.attack.models import original_files
+from tests.saving.model_files import closed, load_bytes, opened, places, put
 
 
 def count_repeated(n_files, folder):
     """Return how many files with a repeated reference are loaded; other errors are raised."""
-    originals = [opened(saved(make(), folder / "model.ffnb")) for make in ORIGINALS.values()]
+    originals = [opened(file) for file in original_files()]
     n_accepted = 0
     for number in range(n_files):
         content, arrays = originals[number % len(originals)]

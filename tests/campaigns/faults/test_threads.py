@@ -31,7 +31,7 @@ def test_predictions_during_learning_are_those_of_one_state(name):
     with warnings.catch_warnings():
         # The scaler is frozen: here that is wanted.
         warnings.simplefilter("ignore")
-        n_raised, n_wrong, n_writes = count_wrong_readings(30, make(), cycle)
+        n_raised, n_wrong, n_writes = count_wrong_readings(21, make(), cycle)
     assert (n_raised, n_wrong) == (0, 0)
     assert n_writes > 0
 

@@ -72,10 +72,9 @@ def test_many_small_pieces_add_up(errors_of, offset, error):
     assert errors["scatters"] < error
 
 
-@pytest.mark.parametrize("n_left", [40, 4])
 @pytest.mark.parametrize("kind", ["normal", "one-hot"])
-def test_many_deletions_leave_the_moments_of_what_is_left(kind, n_left):
-    assert max(deletion_errors(200, n_left, kind).values()) < 1e-11
+def test_many_deletions_leave_the_moments_of_what_is_left(kind):
+    assert max(deletion_errors(200, 4, kind).values()) < 1e-11
 
 
 @pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
@@ -117,7 +116,7 @@ def test_fine_tuning_needs_no_gradients_from_outside(estimator):
 
 
 @pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
-@pytest.mark.parametrize("name", ["wine", "iris", "breast cancer", "digits"])
+@pytest.mark.parametrize("name", ["breast cancer", "digits"])
 def test_probabilities_do_not_depend_on_the_order_of_the_rows(name):
     # tests/test_exactness.py has double precision.
     assert max(order_errors(name, "gaussian", None, "float32")) < 1e-8
