@@ -66,6 +66,12 @@ class NearestMean(ClassifierMixin, BaseEstimator):
         return self
 
 
+def discriminant(**parameters):
+    """Return a small classifier that chooses nothing, because choices take time."""
+    settings = {"shared_band_size": 5, "shrinkage": 0.3, "epsilon": 0.1, "random_state": 0}
+    return IncrementalDiscriminantAnalysis(**{**settings, **parameters})
+
+
 @pytest.fixture(scope="module")
 def tasks():
     """Digits as two tasks: (X, y) of the classes 0..4, then of 5..9."""
@@ -229,7 +235,7 @@ def test_a_later_call_that_fails_changes_nothing(tasks):
 @pytest.mark.parametrize("method", ["fit", "fit_transform"])
 def test_to_fit_anew_and_fail_changes_nothing(tasks, tmp_path, cached, method):
     (X1, y1), (X2, y2) = tasks
-    last = IncrementalDiscriminantAnalysis(shared_band_size=20, random_state=0)
+    last = discriminant()
     memory = str(tmp_path) if cached else None
     pipe = make_continual_pipeline(StandardScaler(), last, memory=memory).partial_fit(X1, y1)
     steps, before = pipe.steps, pipe.predict_proba(X1)
@@ -295,7 +301,7 @@ def test_a_prediction_reads_the_steps_once(tasks, method):
                 pipe.fit(rows[::-1] ** 2, (y + 1) % 5)
             return super().transform(rows)
 
-    last = IncrementalDiscriminantAnalysis(shared_band_size=5, random_state=0)
+    last = discriminant()
     arguments = (X, y) if method == "score" else (X,)
     pipe, learns = None, [1]
     pipe = make_continual_pipeline(StandardScaler(), Learning(), last).fit(X, y)
@@ -312,7 +318,7 @@ def test_steps_share_the_copy_of_a_generator_and_the_generator_itself_is_not_con
 ):
     def make(generator):
         projection = GaussianRandomProjection(4, random_state=generator)
-        last = IncrementalDiscriminantAnalysis(shared_band_size=5, random_state=generator)
+        last = discriminant(random_state=generator)
         return make_continual_pipeline(projection, last)
 
     (X, y), _ = tasks
@@ -484,9 +490,7 @@ def test_forget_and_merge_are_those_of_the_last_step(tasks):
 
 def test_decay_is_that_of_the_last_step(tasks):
     (X1, y1), _ = tasks
-    pipe = make_continual_pipeline(
-        StandardScaler(), IncrementalDiscriminantAnalysis(random_state=0)
-    )
+    pipe = make_continual_pipeline(StandardScaler(), discriminant())
     step = pipe.partial_fit(X1, y1)[-1]
     expected = deepcopy(step).decay(0.5, [1]).decision_function(pipe[:-1].transform(X1))
     assert pipe.decay(0.5, [1]) is pipe
@@ -501,7 +505,7 @@ def test_decay_is_that_of_the_last_step(tasks):
 def test_methods_of_samples_transform_them_for_the_last_step(tasks):
     (X1, y1), _ = tasks
     weights = np.linspace(0.5, 1.5, len(y1))
-    exact = IncrementalDiscriminantAnalysis(rank=None, shared_band_size=20, random_state=0)
+    exact = discriminant(rank=None)
     pipe = make_continual_pipeline(StandardScaler(), exact)
     step = pipe.partial_fit(X1, y1, incrementaldiscriminantanalysis__sample_weight=weights)[-1]
     features = pipe[0].transform(X1)
@@ -556,8 +560,8 @@ def test_merge_compares_what_determines_the_output(tasks, step, change):
     first, second = tasks
     if isinstance(step, HashingVectorizer):
         first, second = ((["a b", "the c"], labels) for labels in ([0, 1], [2, 3]))
-    own = make_continual_pipeline(clone(step), IncrementalDiscriminantAnalysis(random_state=0))
-    other = make_continual_pipeline(clone(step), IncrementalDiscriminantAnalysis(random_state=0))
+    own = make_continual_pipeline(clone(step), discriminant())
+    other = make_continual_pipeline(clone(step), discriminant())
     other.partial_fit(*second)
     change(other[0])
     other = pickle.loads(pickle.dumps(other))
@@ -584,7 +588,7 @@ def test_forget_and_merge_need_a_fitted_pipeline(tasks):
 
 
 def scaled_pipeline(X, y):
-    last = IncrementalDiscriminantAnalysis(shared_band_size=5, scale=False, random_state=0)
+    last = discriminant(scale=False)
     return make_continual_pipeline(StandardScaler(), last).fit(X, y)
 
 
@@ -654,7 +658,7 @@ class Misleading(TransformerMixin, Plain, BaseEstimator):
 )
 def test_partial_fit_takes_every_transformer_that_fit_takes(tasks, transformer):
     (X, y), (later, labels) = tasks
-    last = IncrementalDiscriminantAnalysis(shared_band_size=5, random_state=0)
+    last = discriminant()
     fitted = make_continual_pipeline(transformer, last).fit(X, y)
     pipe = make_continual_pipeline(transformer, last)
     with pytest.warns(FrozenTransformerWarning, match=type(transformer).__name__):
@@ -698,9 +702,7 @@ def test_an_error_names_a_step_that_cannot_be_copied(tasks):
 
 def quiet(recorder):
     """Return a pipeline whose steps report to a callback; scikit-learn warns of other steps."""
-    pipe = make_continual_pipeline(
-        StandardScaler(), IncrementalDiscriminantAnalysis(random_state=0)
-    )
+    pipe = make_continual_pipeline(StandardScaler(), discriminant())
     return pipe.set_callbacks(recorder)
 
 
@@ -737,7 +739,7 @@ def test_fit_passes_its_callbacks_on(tasks):
 def test_callbacks_of_a_step_stay(tasks):
     recorder = Recorder()
     frozen = FrozenEstimator(StandardScaler().fit(tasks[0][0]))
-    pipe = make_continual_pipeline(frozen, IncrementalDiscriminantAnalysis(random_state=0))
+    pipe = make_continual_pipeline(frozen, discriminant())
     pipe[-1].set_callbacks(recorder)
     with pytest.raises(TypeError, match="can't have auto-propagated callbacks"):
         pipe.partial_fit(*tasks[0])
@@ -770,8 +772,8 @@ def test_callback_that_fails_changes_nothing(tasks, method, place):
 
 @needs_callbacks
 def test_merge_ignores_callbacks(tasks):
-    first = make_continual_pipeline(Normalizer(), IncrementalDiscriminantAnalysis(random_state=0))
-    second = make_continual_pipeline(Normalizer(), IncrementalDiscriminantAnalysis(random_state=0))
+    first = make_continual_pipeline(Normalizer(), discriminant())
+    second = make_continual_pipeline(Normalizer(), discriminant())
     first.partial_fit(*tasks[0])
     second.partial_fit(*tasks[1])
     second[0]._skl_callbacks = [Recorder()]
