@@ -105,3 +105,10 @@ def test_a_string_is_no_list(kind, tmp_path):
     forged = {"format": 1, "estimator": {kind: "a" * 100}}
     with pytest.raises(ModelFileError, match="must be a list"):
         load_bytes(closed(forged, []), tmp_path / "model.ffnb")
+
+
+@pytest.mark.parametrize("content", [{"scalar": 3}, {"skops": ["PCA", "bytes", []]}])
+def test_a_number_or_a_step_without_its_array_is_refused(content, tmp_path):
+    forged = {"format": 1, "estimator": content}
+    with pytest.raises(ModelFileError, match="the content must be an array"):
+        load_bytes(closed(forged, []), tmp_path / "model.ffnb")
