@@ -3,7 +3,7 @@
 The commands are those of the page "Installing", behind the comments ``.. ci: NAME``. They run in
 the unpacked source distribution, with the versions of constraints.txt, in a new environment.
 
-    .venv/bin/python .ci/package.py
+    python3 .ci/package.py
 """
 
 import os
@@ -44,9 +44,16 @@ def run(*command, cwd, env=None):
     subprocess.run(command, cwd=cwd, env=env, check=True, stdin=subprocess.DEVNULL)
 
 
-def build(folder):
-    """Build both distributions, the wheel from the source distribution, and unpack the latter."""
-    run(sys.executable, "-m", "build", "--no-isolation", f"--outdir={folder}", ROOT, cwd=folder)
+def build(folder, env):
+    """Build both distributions, the wheel from the source distribution, and unpack the latter.
+
+    They are built from a copy, because another installation may use the checkout at the same time.
+    """
+    copy = folder / "checkout"
+    ignored = shutil.ignore_patterns(".git", ".venv", ".*_cache", "*.egg-info", "__pycache__")
+    shutil.copytree(ROOT, copy, ignore=ignored)
+    run("python", "-m", "pip", "install", "-q", "build", "setuptools", cwd=folder, env=env)
+    run("python", "-m", "build", "-n", f"--outdir={folder}", copy, cwd=folder, env=env)
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as source:
         source.extractall(folder, filter="data")
@@ -74,7 +81,8 @@ def main():
     """Go the newcomer's path from the sources to the first picture, then test what is installed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        source, env = build(folder), environment(folder / "environment")
+        env = environment(folder / "environment")
+        source = build(folder, env)
         elsewhere = folder / "elsewhere"
         elsewhere.mkdir()
         # The installed package must do without its sources.
