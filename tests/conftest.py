@@ -3,6 +3,12 @@
 import os
 from pathlib import Path
 
+# One thread per worker and per child process: pytest-xdist already fills the cores. The libraries
+# read these variables when they are loaded.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+# ruff: noqa: E402
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
@@ -11,7 +17,6 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-# One thread per worker: pytest-xdist already fills the cores.
 torch.set_num_threads(1)
 
 # Quick tests of each room, which the mark `smoke` selects (README.md).
