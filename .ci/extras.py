@@ -1,4 +1,4 @@
-"""Install packages that users combine with this one apart from all others, and test beside them.
+"""Install packages that users combine with this one in a folder of their own, and test with them.
 
 All other tests run without these packages, because pandas keeps strings in another way beside
 pyarrow.

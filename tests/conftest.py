@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-# One thread per worker and per child process: pytest-xdist already fills the cores. The libraries
-# read these variables when they are loaded.
+# Workers and child processes use one thread each, because pytest-xdist already fills the cores.
+# Libraries read these variables when they are loaded.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 

@@ -250,7 +250,7 @@ def test_a_copy_between_tasks_learns_on_bit_for_bit(tasks, tmp_path, learner):
     for way, copy in copies.items():
         assert_array_equal(copy.predict_proba(X), before, err_msg=way)
         learned(copy, tasks[2:])
-        # What the copy has learnt has not reached the original.
+        # The original does not change when its copy learns.
         assert_array_equal(original.predict_proba(X), before, err_msg=way)
     learned(original, tasks[2:])
     for way, copy in copies.items():
@@ -298,7 +298,7 @@ def test_grid_search_over_p_and_band_size(tasks):
 
 
 def test_grid_search_over_processes_with_an_extractor(tasks):
-    """It has the processes of the search above."""
+    """The search uses the processes that the search above has started."""
     X, y = tasks[0]
     extractor = TorchFeatureExtractor(
         "torch.nn:Linear", backbone_params={"in_features": 64, "out_features": 4}, random_state=0

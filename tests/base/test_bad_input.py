@@ -434,7 +434,7 @@ def test_as_a_first_call(make, name):
     assert vars(model).keys() == before.keys()
     with pytest.raises(NotFittedError):
         model.predict(X)
-    # What was refused has left no trace, and an estimator is what its attributes are.
+    # All attributes are the same, so the refused call has left no trace.
     model.set_params(**parameters)
     assert vars(model) == before
 

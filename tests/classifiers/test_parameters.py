@@ -183,7 +183,7 @@ def test_every_option_of_the_bands_has_a_change():
 
 
 def outcome(make, parameters, read):
-    """Return what a function reads of an estimator, and what that has printed."""
+    """Return the value that a function reads from an estimator, and the printed text."""
     with redirect_stdout(StringIO()) as printed:
         found = read(make(**parameters))
     return found, printed.getvalue()
